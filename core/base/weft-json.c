@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/weft-json.h"
+
+/* A config or an index is read whole; a document beyond this is no config. */
+#define MAX_JSON_BYTES (1024 * 1024 * 1024)
+
+/**
+ * weft_json_load_file:
+ * @path: path of a JSON file
+ * @error: return location
+ *
+ * Returns: (transfer full): the root node
+ * Errors: %WEFT_ERROR_IO if it cannot be read, %WEFT_ERROR_FORMAT if it is no JSON; both name @path
+ * Since: 1.0
+ */
+JsonNode *
+weft_json_load_file (const gchar *path, GError **error)
+{
+  g_autofree gchar *text = NULL;
+  g_autoptr (GError) local_error = NULL;
+  gsize length = 0;
+
+  if (!g_file_get_contents (path, &text, &length, &local_error))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path, local_error->message);
+      return NULL;
+    }
+  return weft_json_parse (text, (gssize) length, path, error);
+}
+
+/**
+ * weft_json_parse:
+ * @text: JSON text
+ * @length: its length in bytes, or -1 if it ends with NUL
+ * @where: what messages call the text, such as a path
+ * @error: return location
+ *
+ * Returns: (transfer full): the root node
+ * Errors: %WEFT_ERROR_FORMAT if @text is no JSON
+ * Since: 1.0
+ */
+JsonNode *
+weft_json_parse (const gchar *text, gssize length, const gchar *where, GError **error)
+{
+  g_autoptr (JsonParser) parser = json_parser_new_immutable ();
+  g_autoptr (GError) local_error = NULL;
+  JsonNode *root;
+
+  if (length > MAX_JSON_BYTES)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: %" G_GSSIZE_FORMAT " bytes of JSON are above the limit of 1 GiB",
+                   where, length);
+      return NULL;
+    }
+  if (!g_utf8_validate (text, length, NULL))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the text is not UTF-8", where);
+      return NULL;
+    }
+  if (!json_parser_load_from_data (parser, text, length, &local_error))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: no valid JSON: %s", where, local_error->message);
+      return NULL;
+    }
+  root = json_parser_steal_root (parser);
+  if (root == NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the document is empty", where);
+  return root;
+}
+
+/**
+ * weft_json_to_text:
+ * @node: a node
+ * @pretty: whether to indent by two spaces
+ *
+ * Returns: (transfer full): the node as JSON text
+ * Since: 1.0
+ */
+gchar *
+weft_json_to_text (JsonNode *node, gboolean pretty)
+{
+  g_autoptr (JsonGenerator) generator = json_generator_new ();
+
+  json_generator_set_root (generator, node);
+  json_generator_set_pretty (generator, pretty);
+  return json_generator_to_data (generator, NULL);
+}
+
+/**
+ * weft_json_lookup:
+ * @root: (nullable): a node
+ * @dotted_path: member names joined by dots, such as `text_config.hidden_size`
+ *
+ * Returns: (transfer none) (nullable): the node at that path, or %NULL
+ * Since: 1.0
+ */
+JsonNode *
+weft_json_lookup (JsonNode *root, const gchar *dotted_path)
+{
+  g_auto (GStrv) parts = g_strsplit (dotted_path, ".", -1);
+  JsonNode *node = root;
+
+  for (guint i = 0; parts[i] != NULL && node != NULL; i++)
+    node = JSON_NODE_HOLDS_OBJECT (node) ? json_object_get_member (json_node_get_object (node), parts[i]) : NULL;
+  return node;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON helpers on top of json-glib: reading with a file name in every message, and typed access. */
+#pragma once
+
+#include <json-glib/json-glib.h>
+
+#include "base/weft-error.h"
+
+G_BEGIN_DECLS
+
+WEFT_PUBLIC JsonNode *weft_json_load_file  (const gchar *path, GError **error);
+WEFT_PUBLIC JsonNode *weft_json_parse      (const gchar *text, gssize length, const gchar *where, GError **error);
+WEFT_PUBLIC gchar    *weft_json_to_text    (JsonNode *node, gboolean pretty);
+WEFT_PUBLIC JsonNode *weft_json_lookup     (JsonNode *root, const gchar *dotted_path);
+
+G_END_DECLS

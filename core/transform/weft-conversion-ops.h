@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The interface of a conversion op, the base class that implementers derive from, and the runner that calls them. */
+#pragma once
+
+#include "tensor/weft-tensor-groups.h"
+#include "transform/weft-op-context.h"
+
+G_BEGIN_DECLS
+
+#define WEFT_TYPE_CONVERSION_OPS (weft_conversion_ops_get_type ())
+
+/**
+ * WeftConversionOps:
+ *
+ * One step of a converter: a function from named groups of lazy tensors to named lazy tensors. Implementers derive
+ * from #WeftConversionOpsBase.
+ *
+ * Since: 1.0
+ */
+WEFT_PUBLIC G_DECLARE_INTERFACE (WeftConversionOps, weft_conversion_ops, WEFT, CONVERSION_OPS, GObject)
+
+/**
+ * WeftOpTraits:
+ * @WEFT_OP_TRAITS_NONE: a layout op with one-to-many or many-to-one cardinality
+ * @WEFT_OP_TRAITS_MANY_TO_MANY: may stand in a converter with several sources and several targets
+ * @WEFT_OP_TRAITS_EXPANDS_STAR: names its outputs by numbers put in place of a `*` of its targets
+ * @WEFT_OP_TRAITS_STACKS_LIST: the order in a collected list is an axis of its output, so that the list must be complete
+ * @WEFT_OP_TRAITS_NEEDS_VALUES: computes values, so that no layout proof is possible
+ *
+ * What an op's class may do. Class data, declared once.
+ *
+ * Since: 1.0
+ */
+typedef enum /*< flags >*/
+{
+  WEFT_OP_TRAITS_NONE = 0,
+  WEFT_OP_TRAITS_MANY_TO_MANY = 1 << 0,
+  WEFT_OP_TRAITS_EXPANDS_STAR = 1 << 1,
+  WEFT_OP_TRAITS_STACKS_LIST = 1 << 2,
+  WEFT_OP_TRAITS_NEEDS_VALUES = 1 << 3,
+} WeftOpTraits;
+
+/**
+ * WeftThreadPolicy:
+ * @WEFT_THREAD_POLICY_OWNER: called only on the thread that called into Weft
+ * @WEFT_THREAD_POLICY_SERIAL: called on any thread, one call at a time
+ * @WEFT_THREAD_POLICY_ANY: called on any thread at any time
+ *
+ * Where the functions of a plugin's class may be called.
+ *
+ * Since: 1.0
+ */
+typedef enum
+{
+  WEFT_THREAD_POLICY_OWNER,
+  WEFT_THREAD_POLICY_SERIAL,
+  WEFT_THREAD_POLICY_ANY,
+} WeftThreadPolicy;
+
+/**
+ * WeftConversionOpsInterface: (skip)
+ * @g_iface: the parent
+ * @convert: makes the outputs; never reads an element
+ * @dup_inverse: a new op that undoes this one, or %NULL with %WEFT_ERROR_NOT_REVERSIBLE
+ * @get_traits: what the class may do
+ *
+ * The slots that the runner calls. #WeftConversionOpsBase fills them from its own.
+ *
+ * Since: 1.0
+ */
+struct _WeftConversionOpsInterface
+{
+  GTypeInterface g_iface;
+
+  /*< private >*/
+  WeftTensorGroups *(*convert) (WeftConversionOps *self, WeftTensorGroups *inputs, WeftOpContext *context, GError **error);
+  WeftConversionOps *(*dup_inverse) (WeftConversionOps *self, GError **error);
+  WeftOpTraits (*get_traits) (WeftConversionOps *self);
+};
+
+#define WEFT_TYPE_CONVERSION_OPS_BASE (weft_conversion_ops_base_get_type ())
+
+/**
+ * WeftConversionOpsBase:
+ *
+ * The class that ops derive from, in C, Python and JavaScript.
+ *
+ * Since: 1.0
+ */
+WEFT_PUBLIC G_DECLARE_DERIVABLE_TYPE (WeftConversionOpsBase, weft_conversion_ops_base, WEFT, CONVERSION_OPS_BASE, GObject)
+
+/**
+ * WeftConversionOpsBaseClass:
+ * @parent_class: the parent
+ * @convert: makes the outputs out of the inputs by composing lazy tensors
+ * @dup_inverse: a new op that undoes this one
+ * @traits: what the class may do
+ * @thread_policy: where its functions may be called
+ *
+ * The class structure of #WeftConversionOpsBase.
+ *
+ * Since: 1.0
+ */
+struct _WeftConversionOpsBaseClass
+{
+  GObjectClass parent_class;
+
+  /**
+   * WeftConversionOpsBaseClass::convert:
+   * @self: an op
+   * @inputs: named groups of lazy tensors
+   * @context: what the op may ask about the conversion
+   * @error: return location
+   *
+   * Returns: (transfer full): named lazy tensors
+   */
+  WeftTensorGroups *(*convert) (WeftConversionOpsBase *self, WeftTensorGroups *inputs, WeftOpContext *context, GError **error);
+
+  /**
+   * WeftConversionOpsBaseClass::dup_inverse:
+   * @self: an op
+   * @error: return location
+   *
+   * Returns: (transfer full) (nullable): a new op that undoes this one
+   */
+  WeftConversionOpsBase *(*dup_inverse) (WeftConversionOpsBase *self, GError **error);
+
+  WeftOpTraits traits;
+  WeftThreadPolicy thread_policy;
+
+  /*< private >*/
+  gpointer reserved[8];
+};
+
+/* The runners: nobody calls a slot bare. */
+WEFT_PUBLIC WeftTensorGroups  *weft_conversion_ops_convert     (WeftConversionOps *self, WeftTensorGroups *inputs,
+                                                                WeftOpContext *context, GError **error);
+WEFT_PUBLIC WeftConversionOps *weft_conversion_ops_dup_inverse (WeftConversionOps *self, GError **error);
+WEFT_PUBLIC WeftOpTraits       weft_conversion_ops_get_traits  (WeftConversionOps *self);
+WEFT_PUBLIC const gchar       *weft_conversion_ops_get_name    (WeftConversionOps *self);
+
+/* Class data and declared parameters. An op's parameter is a construct property stored at @offset of its instance. */
+WEFT_PUBLIC void weft_conversion_ops_base_class_set_traits (WeftConversionOpsBaseClass *klass, WeftOpTraits traits);
+WEFT_PUBLIC void weft_op_class_add_int     (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                                            const gchar *blurb, gint64 minimum, gint64 maximum, gint64 default_value, gsize offset);
+WEFT_PUBLIC void weft_op_class_add_boolean (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                                            const gchar *blurb, gboolean default_value, gsize offset);
+WEFT_PUBLIC void weft_op_class_add_string  (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                                            const gchar *blurb, const gchar *default_value, gsize offset);
+WEFT_PUBLIC void weft_op_class_add_strings (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                                            const gchar *blurb, gsize offset);
+WEFT_PUBLIC void weft_op_class_add_variant (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                                            const gchar *blurb, const gchar *type_string, const gchar *default_value, gsize offset);
+
+/* Making ops by name. The name is the JSON "type", as `MergeModulelist`; parameters are JSON members. */
+WEFT_PUBLIC WeftConversionOps *weft_op_new            (const gchar *name, JsonObject *parameters, const gchar *where, GError **error);
+WEFT_PUBLIC JsonObject        *weft_op_to_json        (WeftConversionOps *self);
+WEFT_PUBLIC WeftTensorGroups  *weft_op_chain_convert  (GPtrArray *ops, WeftTensorGroups *inputs, WeftOpContext *context,
+                                                       GError **error);
+WEFT_PUBLIC GPtrArray         *weft_op_chain_dup_inverse (GPtrArray *ops, GError **error);
+
+G_END_DECLS

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one header of libweft-1. */
+#pragma once
+
+#include "base/weft-macros.h"
+#include "base/weft-dtype.h"
+#include "base/weft-error.h"
+#include "base/weft-json.h"
+#include "base/weft-shape.h"
+#include "base/weft-text.h"
