@@ -43,7 +43,7 @@ typedef struct
 
 /* Where an option is stored: a member of the sub-command's own structure, which starts zeroed and whose strings the
  * frame frees. No option lives in a static variable, so a process may run commands one after the other. */
-#define WEFT_COMMAND_OPTION(type, member) ((gpointer)(gsize)G_STRUCT_OFFSET (type, member))
+#define WEFT_COMMAND_OPTION(type, member) ((gpointer) (gsize) G_STRUCT_OFFSET (type, member))
 
 /* One run of a sub-command. A run function gives back an exit code, or sets an error: the frame prints it and picks
  * the code (usage, cancelled or failed). */

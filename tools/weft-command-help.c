@@ -45,11 +45,11 @@ append_wrapped (GString *out, const gchar *text, guint indent)
 
   for (guint i = 0; words[i] != NULL; i++)
     {
-      guint width = (guint)g_utf8_strlen (words[i], -1);
+      guint width = (guint) g_utf8_strlen (words[i], -1);
 
       if (i > 0 && column + 1 + width > TEXT_COLUMNS)
         {
-          g_string_append_printf (out, "\n%*s", (gint)indent, "");
+          g_string_append_printf (out, "\n%*s", (gint) indent, "");
           column = indent;
         }
       else if (i > 0)

@@ -64,11 +64,11 @@ weft_command_note (WeftCommandCall *call, const gchar *format, ...)
 static void
 draw_progress (WeftCommandCall *call, guint64 n_bytes_done, guint64 n_bytes_total, gint64 now)
 {
-  gdouble fraction = n_bytes_total > 0 ? (gdouble)n_bytes_done / (gdouble)n_bytes_total : 1.0;
-  gdouble seconds = MAX ((gdouble)(now - call->progress_started) / G_USEC_PER_SEC, 1e-3);
-  guint n_full = (guint)(CLAMP (fraction, 0.0, 1.0) * BAR_CELLS);
+  gdouble fraction = n_bytes_total > 0 ? (gdouble) n_bytes_done / (gdouble) n_bytes_total : 1.0;
+  gdouble seconds = MAX ((gdouble) (now - call->progress_started) / G_USEC_PER_SEC, 1e-3);
+  guint n_full = (guint) (CLAMP (fraction, 0.0, 1.0) * BAR_CELLS);
   g_autofree gchar *total = weft_text_format_size (n_bytes_total);
-  g_autofree gchar *speed = weft_text_format_size ((guint64)((gdouble)n_bytes_done / seconds));
+  g_autofree gchar *speed = weft_text_format_size ((guint64) ((gdouble) n_bytes_done / seconds));
   gchar bar[BAR_CELLS + 1];
 
   memset (bar, ' ', BAR_CELLS);

@@ -37,12 +37,12 @@ edit_distance (const gchar *a, const gchar *b)
   g_autofree guint *row = g_new (guint, n + 1);
 
   for (gsize j = 0; j <= n; j++)
-    row[j] = (guint)j;
+    row[j] = (guint) j;
   for (gsize i = 0; a[i] != '\0'; i++)
     {
       guint diagonal = row[0];
 
-      row[0] = (guint)i + 1;
+      row[0] = (guint) i + 1;
       for (gsize j = 0; j < n; j++)
         {
           guint changed = diagonal + (a[i] != b[j] ? 1 : 0);
@@ -95,9 +95,9 @@ place_options (const GOptionEntry *options, gpointer storage)
     {
       g_array_append_val (placed, *option);
       g_array_index (placed, GOptionEntry, placed->len - 1).arg_data =
-          (guint8 *)storage + GPOINTER_TO_SIZE (option->arg_data);
+          (guint8 *) storage + GPOINTER_TO_SIZE (option->arg_data);
     }
-  return (GOptionEntry *)(gpointer)g_array_free (placed, FALSE);
+  return (GOptionEntry *) (gpointer) g_array_free (placed, FALSE);
 }
 
 static void
@@ -105,12 +105,12 @@ clear_options (const GOptionEntry *options, gpointer storage)
 {
   for (const GOptionEntry *option = options; option != NULL && option->long_name != NULL; option++)
     {
-      gpointer *member = (gpointer *)(gpointer)((guint8 *)storage + GPOINTER_TO_SIZE (option->arg_data));
+      gpointer *member = (gpointer *) (gpointer) ((guint8 *) storage + GPOINTER_TO_SIZE (option->arg_data));
 
       if (option->arg == G_OPTION_ARG_STRING || option->arg == G_OPTION_ARG_FILENAME)
         g_clear_pointer (member, g_free);
       else if (option->arg == G_OPTION_ARG_STRING_ARRAY || option->arg == G_OPTION_ARG_FILENAME_ARRAY)
-        g_strfreev (g_steal_pointer ((GStrv *)member));
+        g_strfreev (g_steal_pointer ((GStrv *) member));
     }
 }
 
@@ -124,7 +124,7 @@ parse_options (WeftCommandCall *call, const gchar *const *arguments, WeftCommand
   g_auto (GStrv) words = NULL;
 
   /* GOption takes the first word for the program's name; ours is the sub-command. */
-  words = g_strdupv ((GStrv)arguments);
+  words = g_strdupv ((GStrv) arguments);
   g_option_context_set_help_enabled (context, FALSE);
   g_option_context_add_main_entries (context, own_options, NULL);
   g_option_context_add_main_entries (context, common_options, NULL);

@@ -9,5 +9,5 @@ main (int argc, char **argv)
 {
   /* Only the encoding of the command line: numbers stay as JSON writes them. */
   setlocale (LC_CTYPE, "");
-  return weft_command_run ((const gchar *const *)argv + (argc > 0 ? 1 : 0));
+  return weft_command_run ((const gchar *const *) argv + (argc > 0 ? 1 : 0));
 }
