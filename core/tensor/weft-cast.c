@@ -59,7 +59,7 @@ decode_float (guint32 code, gint n_exponent, gint n_fraction, gint bias, Special
   F32 subnormal = { .value = (gfloat)magnitude * f32_power_of_two (1 - bias - n_fraction).value };
   gint32 bits = (magnitude << (23 - n_fraction)) + ((127 - bias) << 23);
 
-  bits = magnitude < (1 << n_fraction) ? (gint32)subnormal.bits : bits;
+  bits = magnitude < (1 << n_fraction) ? (gint32) subnormal.bits : bits;
   if (specials == SPECIALS_IEEE)
     bits = magnitude > last - (1 << n_fraction) ? (magnitude << (23 - n_fraction)) | F32_INFINITY : bits;
   if (specials == SPECIALS_FN)
@@ -85,7 +85,7 @@ encode_float (guint32 bits, gint n_exponent, gint n_fraction, gint bias, Special
   /* A number whose unit in the last place is the smallest subnormal: adding it rounds to that unit. */
   const F32 rounder = f32_power_of_two (1 - bias + shift);
   F32 subnormal = { .value = ((F32){ .bits = (guint32)magnitude }).value + rounder.value };
-  gint32 code = magnitude < (128 - bias) << 23 ? (gint32)(subnormal.bits - rounder.bits) : normal;
+  gint32 code = magnitude < (128 - bias) << 23 ? (gint32) (subnormal.bits - rounder.bits) : normal;
   gint32 payload = (magnitude >> shift) & ((1 << n_fraction) - 1);
 
   switch (specials)
