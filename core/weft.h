@@ -8,3 +8,5 @@
 #include "base/weft-json.h"
 #include "base/weft-shape.h"
 #include "base/weft-text.h"
+#include "plugin/weft-plugin.h"
+#include "plugin/weft-plugin-registry.h"
