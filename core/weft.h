@@ -10,3 +10,7 @@
 #include "base/weft-text.h"
 #include "plugin/weft-plugin.h"
 #include "plugin/weft-plugin-registry.h"
+#include "transform/weft-conversion-ops.h"
+#include "transform/weft-op-context.h"
+#include "transform/weft-op-groups.h"
+#include "transform/weft-op-parameters.h"
