@@ -57,22 +57,14 @@ describe_type (GParamSpec *pspec)
     case G_TYPE_DOUBLE:
       return "a number";
     case G_TYPE_STRING:
-      return "a string or null";
+      return "a string";
     case G_TYPE_ENUM:
       return pspec->value_type == WEFT_TYPE_DTYPE ? "the name of a dtype" : "the name of a value";
     case G_TYPE_VARIANT:
       return g_variant_type_peek_string (G_PARAM_SPEC_VARIANT (pspec)->type);
     default:
-      return pspec->value_type == G_TYPE_STRV ? "a list of strings or null" : g_type_name (pspec->value_type);
+      return pspec->value_type == G_TYPE_STRV ? "a list of strings" : g_type_name (pspec->value_type);
     }
-}
-
-static gboolean
-is_nullable (GParamSpec *pspec)
-{
-  GType type = pspec->value_type;
-
-  return type == G_TYPE_STRING || type == G_TYPE_STRV || type == G_TYPE_VARIANT || type == WEFT_TYPE_DTYPE;
 }
 
 /* Whole numbers of every width, and of doubles that JSON wrote without a point. */
@@ -206,8 +198,6 @@ read_parameter (GParamSpec *pspec, JsonNode *node, const gchar *where, GValue *v
   g_autofree gchar *found = weft_json_to_text (node, FALSE);
 
   g_value_init (value, pspec->value_type);
-  if (JSON_NODE_HOLDS_NULL (node) && is_nullable (pspec))
-    return TRUE;
   if (!read_value (pspec, node, value))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: parameter '%s' must be %s, found %s", where, json_name,
@@ -257,6 +247,8 @@ read_parameters (GPtrArray *parameters, JsonObject *json, const gchar *where, GP
 
       if (g_str_equal (json_name, "type"))
         continue;
+      if (pspec != NULL && json_object_get_null_member (json, json_name))
+        continue;
       if (pspec == NULL)
         {
           g_autofree gchar *known = list_names (parameters);
@@ -277,7 +269,8 @@ read_parameters (GPtrArray *parameters, JsonObject *json, const gchar *where, GP
 /**
  * weft_op_new:
  * @name: name of an op, such as `MergeModulelist`
- * @parameters: (nullable): its parameters, names with `_`; a member `type` is not one and is skipped
+ * @parameters: (nullable): its parameters, names with `_`; null stands for the default; a member `type` is no parameter
+ *   and is skipped
  * @where: (nullable): what messages call the place of the op, such as a file and a rule
  * @error: return location
  *
