@@ -305,13 +305,13 @@ weft_plugin_start (WeftPlugin *self)
 {
   g_autoptr (GError) error = NULL;
 
+  g_type_module_use (G_TYPE_MODULE (self));
   if (self->init != NULL && !self->init (self, &error))
     {
       weft_plugin_fail (self, "its init failed: %s",
                         error != NULL ? error->message : "no error was set (this breaks the contract of init)");
       return FALSE;
     }
-  g_type_module_use (G_TYPE_MODULE (self));
   for (guint i = 0; i < self->features->len; i++)
     {
       const Feature *feature = &g_array_index (self->features, Feature, i);

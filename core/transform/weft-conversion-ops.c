@@ -203,6 +203,7 @@ weft_conversion_ops_convert (WeftConversionOps *self, WeftTensorGroups *inputs, 
   g_return_val_if_fail (WEFT_IS_CONVERSION_OPS (self), NULL);
   g_return_val_if_fail (WEFT_IS_TENSOR_GROUPS (inputs), NULL);
   g_return_val_if_fail (WEFT_IS_OP_CONTEXT (context), NULL);
+  g_return_val_if_fail (weft_op_context_get_n_target_patterns (context) > 0, NULL);
   outputs = WEFT_CONVERSION_OPS_GET_IFACE (self)->convert (self, inputs, context, &local_error);
   if (!check_result (self, "convert", outputs, local_error, error))
     return NULL;

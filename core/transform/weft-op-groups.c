@@ -233,6 +233,23 @@ weft_op_expand_star (const gchar *pattern, guint number)
 }
 
 /**
+ * weft_op_new_output:
+ * @name: name of the output
+ * @tensor: the tensor
+ *
+ * Returns: (transfer full): the outputs of an op that makes one tensor
+ * Since: 1.0
+ */
+WeftTensorGroups *
+weft_op_new_output (const gchar *name, WeftTensor *tensor)
+{
+  WeftTensorGroups *outputs = weft_tensor_groups_new ();
+
+  weft_tensor_groups_set (outputs, name, tensor);
+  return outputs;
+}
+
+/**
  * weft_op_add_output:
  * @outputs: outputs of an op
  * @name: name of one more

@@ -22,6 +22,7 @@ WEFT_PUBLIC GPtrArray   *weft_op_split_evenly      (WeftTensor *tensor, gint axi
 WEFT_PUBLIC const gchar *weft_op_get_only_target   (WeftOpContext *context, GError **error);
 WEFT_PUBLIC const gchar *weft_op_get_output_name   (WeftOpContext *context, GError **error);
 WEFT_PUBLIC gchar       *weft_op_expand_star       (const gchar *pattern, guint number);
+WEFT_PUBLIC WeftTensorGroups *weft_op_new_output   (const gchar *name, WeftTensor *tensor);
 WEFT_PUBLIC gboolean     weft_op_add_output        (WeftTensorGroups *outputs, const gchar *name, WeftTensor *tensor,
                                                     GError **error);
 WEFT_PUBLIC void         weft_op_copy_group        (WeftTensorGroups *outputs, const gchar *name, WeftTensorGroups *inputs,

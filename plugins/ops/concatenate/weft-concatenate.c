@@ -133,7 +133,6 @@ static WeftTensorGroups *
 weft_concatenate_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
 {
   WeftConcatenate *self = (WeftConcatenate *) base;
-  g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
   g_autoptr (WeftTensor) joined = NULL;
   g_autoptr (GPtrArray) tensors = NULL;
   const gchar *name = weft_op_get_only_target (context, error);
@@ -141,9 +140,7 @@ weft_concatenate_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
   if (name == NULL || (tensors = collect_in_source_order (inputs, context, error)) == NULL || !unify_dtypes (tensors, error))
     return NULL;
   joined = weft_tensor_concat ((WeftTensor **) tensors->pdata, tensors->len, (gint) self->dim, error);
-  if (joined == NULL || !weft_op_add_output (outputs, name, joined, error))
-    return NULL;
-  return g_steal_pointer (&outputs);
+  return joined != NULL ? weft_op_new_output (name, joined) : NULL;
 }
 
 static WeftConversionOpsBase *

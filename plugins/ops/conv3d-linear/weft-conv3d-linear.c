@@ -28,13 +28,10 @@ add_parameters (WeftConversionOpsBaseClass *klass)
 static WeftTensorGroups *
 reshape (WeftTensor *tensor, WeftOpContext *context, const gint64 *dims, gsize n_dims, GError **error)
 {
-  g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
   const gchar *name = weft_op_get_output_name (context, error);
   g_autoptr (WeftTensor) reshaped = name != NULL ? weft_tensor_reshape (tensor, dims, n_dims, error) : NULL;
 
-  if (reshaped == NULL || !weft_op_add_output (outputs, name, reshaped, error))
-    return NULL;
-  return g_steal_pointer (&outputs);
+  return reshaped != NULL ? weft_op_new_output (name, reshaped) : NULL;
 }
 
 static WeftTensorGroups *

@@ -15,7 +15,6 @@ static WeftTensorGroups *
 weft_interleave_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
 {
   WeftInterleave *self = (WeftInterleave *) base;
-  g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
   const gchar *name = tensor != NULL ? weft_op_get_only_target (context, error) : NULL;
   g_autoptr (WeftTensor) woven = NULL;
@@ -26,9 +25,7 @@ weft_interleave_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, 
     return NULL;
   half = weft_tensor_get_dim (tensor, (gint) axis) / 2;
   woven = weft_op_transpose_within_axis (tensor, (gint) axis, 1, self->inverse ? 2 : half, self->inverse ? half : 2, 1, error);
-  if (woven == NULL || !weft_op_add_output (outputs, name, woven, error))
-    return NULL;
-  return g_steal_pointer (&outputs);
+  return woven != NULL ? weft_op_new_output (name, woven) : NULL;
 }
 
 static WeftConversionOpsBase *

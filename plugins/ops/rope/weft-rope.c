@@ -222,7 +222,6 @@ static WeftTensorGroups *
 weft_rope_vision_fuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
 {
   WeftRopeVisionFuse *self = (WeftRopeVisionFuse *) base;
-  g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
   g_autoptr (GPtrArray) parts = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
   g_autoptr (WeftTensor) fused = NULL;
   const gchar *name = weft_op_get_only_target (context, error);
@@ -239,9 +238,7 @@ weft_rope_vision_fuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *in
       g_ptr_array_add (parts, permuted);
     }
   fused = name != NULL ? weft_tensor_concat ((WeftTensor **) parts->pdata, parts->len, (gint) self->dim, error) : NULL;
-  if (fused == NULL || !weft_op_add_output (outputs, name, fused, error))
-    return NULL;
-  return g_steal_pointer (&outputs);
+  return fused != NULL ? weft_op_new_output (name, fused) : NULL;
 }
 
 static WeftConversionOpsBase *

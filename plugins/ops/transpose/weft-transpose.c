@@ -33,7 +33,6 @@ static WeftTensorGroups *
 weft_transpose_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
 {
   WeftTranspose *self = (WeftTranspose *) base;
-  g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
   const gchar *name = tensor != NULL ? weft_op_get_output_name (context, error) : NULL;
   g_autoptr (WeftTensor) transposed = NULL;
@@ -45,9 +44,7 @@ weft_transpose_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, W
     transposed = weft_tensor_ref (tensor);
   else
     transposed = weft_tensor_transpose (tensor, (gint) self->dim0, (gint) self->dim1, error);
-  if (transposed == NULL || !weft_op_add_output (outputs, name, transposed, error))
-    return NULL;
-  return g_steal_pointer (&outputs);
+  return transposed != NULL ? weft_op_new_output (name, transposed) : NULL;
 }
 
 static WeftConversionOpsBase *
