@@ -2,6 +2,8 @@
 /* A lazy tensor: dtype, shape, and where its elements come from. */
 #pragma once
 
+#include <gio/gio.h>
+
 #include "base/weft-shape.h"
 #include "tensor/weft-file.h"
 
