@@ -96,7 +96,7 @@ weft_header_read_length (const guint8 *bytes, guint64 file_size, const gchar *wh
                    where, length, file_size - WEFT_HEADER_LENGTH_BYTES);
       return FALSE;
     }
-  *n_bytes = (gsize)length;
+  *n_bytes = (gsize) length;
   return TRUE;
 }
 
@@ -127,12 +127,12 @@ name_index_grow (NameIndex *self)
 static const WeftHeaderEntry *
 find_or_note_name (Scan *scan, const WeftJsonText *name)
 {
-  const WeftHeaderEntry *entries = (const WeftHeaderEntry *)scan->header->entries->data;
+  const WeftHeaderEntry *entries = &g_array_index (scan->header->entries, WeftHeaderEntry, 0);
   NameIndex *names = &scan->names;
   guint n_entries = scan->header->entries->len;
-  guint32 hash = (guint32)XXH3_64bits_withSeed (name->bytes, name->n_bytes, names->seed);
+  guint32 hash = (guint32) XXH3_64bits_withSeed (name->bytes, name->n_bytes, names->seed);
 
-  if (2 * (gsize)n_entries >= names->n_slots)
+  if (2 * (gsize) n_entries >= names->n_slots)
     name_index_grow (names);
   for (gsize at = hash & (names->n_slots - 1); names->slots[at].entry_plus_1 != 0;
        at = (at + 1) & (names->n_slots - 1))
@@ -155,7 +155,7 @@ scan_dtype (WeftJsonCursor *cursor, WeftHeaderEntry *entry, GError **error)
     {
       memcpy (name, text.bytes, text.n_bytes);
       name[text.n_bytes] = '\0';
-      entry->dtype = (guint8)weft_dtype_from_name (name);
+      entry->dtype = (guint8) weft_dtype_from_name (name);
     }
   if (entry->dtype != WEFT_DTYPE_INVALID)
     return TRUE;
@@ -180,7 +180,7 @@ scan_shape (Scan *scan, WeftHeaderEntry *entry, GError **error)
         return FALSE;
       if (is_done)
         {
-          entry->rank = (guint8)rank;
+          entry->rank = (guint8) rank;
           return TRUE;
         }
       if (rank == WEFT_MAX_RANK)
@@ -270,7 +270,7 @@ static gboolean
 scan_entry (Scan *scan, const WeftJsonText *name, GError **error)
 {
   WeftHeader *header = scan->header;
-  WeftHeaderEntry entry = { .position = (guint32)name->position };
+  WeftHeaderEntry entry = { .position = (guint32) name->position };
   const WeftHeaderEntry *earlier = find_or_note_name (scan, name);
 
   if (earlier != NULL)
@@ -282,7 +282,7 @@ scan_entry (Scan *scan, const WeftJsonText *name, GError **error)
                    scan->cursor.base + earlier->position);
       return FALSE;
     }
-  entry.name = g_string_chunk_insert_len (header->texts, name->bytes, (gssize)name->n_bytes);
+  entry.name = g_string_chunk_insert_len (header->texts, name->bytes, (gssize) name->n_bytes);
   scan->cursor.subject = entry.name;
   if (!scan_entry_fields (scan, &entry, error))
     return FALSE;
@@ -365,7 +365,7 @@ compare_offsets (gconstpointer a, gconstpointer b)
 static void
 sort_by_offsets (WeftHeader *header)
 {
-  const WeftHeaderEntry *entries = (const WeftHeaderEntry *)header->entries->data;
+  const WeftHeaderEntry *entries = &g_array_index (header->entries, WeftHeaderEntry, 0);
 
   for (guint i = 1; i < header->entries->len; i++)
     if (compare_offsets (&entries[i - 1], &entries[i]) > 0)
@@ -396,7 +396,7 @@ count_bytes (const WeftHeaderEntry *entry, const guint64 *dims, guint64 *n_bytes
   for (guint i = 0; i < entry->rank; i++)
     if (__builtin_mul_overflow (n_elements, dims[i], &n_elements))
       return "a shape with fewer than 2^64 bits";
-  if (__builtin_mul_overflow (n_elements, (guint64)weft_dtype_get_bits ((WeftDtype)entry->dtype), &n_bits))
+  if (__builtin_mul_overflow (n_elements, (guint64) weft_dtype_get_bits ((WeftDtype) entry->dtype), &n_bits))
     return "a shape with fewer than 2^64 bits";
   if (n_bits % 8 != 0)
     return "a shape that fills whole bytes";
@@ -415,7 +415,7 @@ refuse_entry (const Scan *scan, const WeftHeaderEntry *entry, const gchar *expec
                ": tensor '%s': expected %s, found %s of shape %s at data_offsets [%" G_GUINT64_FORMAT
                ", %" G_GUINT64_FORMAT "]",
                scan->cursor.where, scan->cursor.base + entry->position, entry->name, expected,
-               weft_dtype_get_name ((WeftDtype)entry->dtype), shape, entry->begin, entry->end);
+               weft_dtype_get_name ((WeftDtype) entry->dtype), shape, entry->begin, entry->end);
   return FALSE;
 }
 
@@ -467,7 +467,7 @@ check_layout (const Scan *scan, guint64 data_size, GError **error)
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
                "%s: byte %" G_GUINT64_FORMAT ": expected %" G_GUINT64_FORMAT
                " bytes after the header, found %" G_GUINT64_FORMAT "; the file was %s",
-               scan->cursor.where, scan->cursor.base + (guint64)(scan->cursor.end - scan->cursor.start), end,
+               scan->cursor.where, scan->cursor.base + (guint64) (scan->cursor.end - scan->cursor.start), end,
                data_size, data_size < end ? "cut off" : "extended");
   return FALSE;
 }
@@ -476,7 +476,7 @@ check_layout (const Scan *scan, guint64 data_size, GError **error)
 WeftHeader *
 weft_header_scan (const gchar *json, gsize n_bytes, guint64 data_size, const gchar *where, GError **error)
 {
-  Scan scan = { .names.seed = ((guint64)g_random_int () << 32) | g_random_int () };
+  Scan scan = { .names.seed = ((guint64) g_random_int () << 32) | g_random_int () };
   g_autoptr (WeftHeader) header = header_new ();
   gboolean is_valid;
 

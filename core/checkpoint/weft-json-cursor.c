@@ -11,7 +11,7 @@
 guint64
 weft_json_cursor_get_position (const WeftJsonCursor *self)
 {
-  return self->base + (guint64)(self->at - self->start);
+  return self->base + (guint64) (self->at - self->start);
 }
 
 /* The token at the cursor, for a message. */
@@ -28,10 +28,10 @@ describe_token (const WeftJsonCursor *self)
          && strchr ("{}[]:,\"", *at) == NULL)
     at++;
   if (at > self->at)
-    return g_strdup_printf ("'%.*s'", (gint)(at - self->at), self->at);
+    return g_strdup_printf ("'%.*s'", (gint) (at - self->at), self->at);
   if (g_ascii_isprint (*at))
     return g_strdup_printf ("'%c'", *at);
-  return g_strdup_printf ("byte 0x%02X", (guint)(guchar)*at);
+  return g_strdup_printf ("byte 0x%02X", (guint) (guchar) *at);
 }
 
 gboolean
@@ -68,13 +68,13 @@ find_invalid_utf8 (const gchar *at, const gchar *end)
               continue;
             }
         }
-      if ((guchar)*at < 0x80)
+      if ((guchar) *at < 0x80)
         {
           at++;
           continue;
         }
       character = g_utf8_get_char_validated (at, end - at);
-      if (character == (gunichar)-1 || character == (gunichar)-2)
+      if (character == (gunichar) -1 || character == (gunichar) -2)
         return at;
       at = g_utf8_next_char (at);
     }
@@ -92,7 +92,7 @@ weft_json_cursor_init (WeftJsonCursor *self, const gchar *text, gsize n_bytes, g
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
                    "%s: byte %" G_GUINT64_FORMAT ": expected UTF-8, found byte 0x%02X", where,
-                   weft_json_cursor_get_position (self), (guint)(guchar)*self->at);
+                   weft_json_cursor_get_position (self), (guint) (guchar) *self->at);
       return FALSE;
     }
   self->at = text;
@@ -144,7 +144,7 @@ accept_word (WeftJsonCursor *self, const gchar *word)
   gsize n_bytes = strlen (word);
 
   skip_space (self);
-  if ((gsize)(self->end - self->at) < n_bytes || memcmp (self->at, word, n_bytes) != 0)
+  if ((gsize) (self->end - self->at) < n_bytes || memcmp (self->at, word, n_bytes) != 0)
     return FALSE;
   self->at += n_bytes;
   return TRUE;
@@ -212,7 +212,7 @@ read_unicode_escape (WeftJsonCursor *self, GError **error)
       unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
       n_bytes = 12;
     }
-  g_string_append_unichar (self->unescaped, (gunichar)unit);
+  g_string_append_unichar (self->unescaped, (gunichar) unit);
   self->at += n_bytes;
   return TRUE;
 }
@@ -246,12 +246,12 @@ weft_json_cursor_read_text (WeftJsonCursor *self, WeftJsonText *text, const gcha
   if (!weft_json_cursor_expect (self, '"', expected, error))
     return FALSE;
   run = self->at;
-  position = (gsize)(run - 1 - self->start);
-  while (self->at < self->end && is_plain ((guchar)*self->at))
+  position = (gsize) (run - 1 - self->start);
+  while (self->at < self->end && is_plain ((guchar) *self->at))
     self->at++;
   if (self->at < self->end && *self->at == '"')
     {
-      *text = (WeftJsonText){ run, (gsize)(self->at - run), position };
+      *text = (WeftJsonText){ run, (gsize) (self->at - run), position };
       self->at++;
       return TRUE;
     }
@@ -267,7 +267,7 @@ weft_json_cursor_read_text (WeftJsonCursor *self, WeftJsonText *text, const gcha
       if (!read_escape (self, error))
         return FALSE;
       run = self->at;
-      while (self->at < self->end && is_plain ((guchar)*self->at))
+      while (self->at < self->end && is_plain ((guchar) *self->at))
         self->at++;
     }
   self->at++;
@@ -286,7 +286,7 @@ weft_json_cursor_read_u64 (WeftJsonCursor *self, guint64 *number, GError **error
   skip_space (self);
   for (at = self->at; at < self->end && g_ascii_isdigit (*at); at++)
     is_valid = is_valid && !__builtin_mul_overflow (value, 10, &value)
-               && !__builtin_add_overflow (value, (guint64)(*at - '0'), &value);
+               && !__builtin_add_overflow (value, (guint64) (*at - '0'), &value);
   if (!is_valid || at == self->at || (*self->at == '0' && at - self->at > 1)
       || (at < self->end && (*at == '.' || *at == 'e' || *at == 'E')))
     return weft_json_cursor_refuse (self, "an unsigned 64-bit integer", error);

@@ -41,7 +41,7 @@ test_length (gconstpointer user_data)
   gsize n_bytes;
 
   g_assert_false (
-      weft_header_read_length ((const guint8 *)c->bytes, c->n_bytes, "x.safetensors", &n_bytes, &error));
+      weft_header_read_length ((const guint8 *) c->bytes, c->n_bytes, "x.safetensors", &n_bytes, &error));
   g_assert_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT);
   g_assert_true (g_str_has_prefix (error->message, "x.safetensors: byte 0: "));
   g_assert_nonnull (strstr (error->message, c->message));
@@ -257,7 +257,7 @@ describe_tensors (const WeftHeader *header)
       const WeftHeaderEntry *entry = &g_array_index (header->entries, WeftHeaderEntry, i);
 
       g_string_append_printf (text, "%s%s %s [", i == 0 ? "" : ", ", entry->name,
-                              weft_dtype_get_name ((WeftDtype)entry->dtype));
+                              weft_dtype_get_name ((WeftDtype) entry->dtype));
       for (guint j = 0; j < entry->rank; j++)
         g_string_append_printf (text, "%s%" G_GUINT64_FORMAT, j == 0 ? "" : ",",
                                 g_array_index (header->dims, guint64, entry->dims_start + j));
@@ -287,10 +287,10 @@ test_every_dtype (void)
     {
       g_autofree gchar *json =
           g_strdup_printf ("{\"a\":{\"dtype\":\"%s\",\"shape\":[8],\"data_offsets\":[0,%u]}}",
-                           weft_dtype_get_name ((WeftDtype)i), weft_dtype_get_bits ((WeftDtype)i));
+                           weft_dtype_get_name ((WeftDtype) i), weft_dtype_get_bits ((WeftDtype) i));
       g_autoptr (GError) error = NULL;
       g_autoptr (WeftHeader) header =
-          scan_json (json, strlen (json), weft_dtype_get_bits ((WeftDtype)i), &error);
+          scan_json (json, strlen (json), weft_dtype_get_bits ((WeftDtype) i), &error);
 
       g_assert_no_error (error);
       g_assert_cmpuint (g_array_index (header->entries, WeftHeaderEntry, 0).dtype, ==, i);
@@ -362,7 +362,7 @@ test_many_tensors (void)
   g_assert_cmpuint (header->entries->len, ==, n_tensors);
   start = g_get_monotonic_time () - start;
   g_test_message ("%u tensors in %" G_GSIZE_FORMAT " bytes: %.1f ms", n_tensors, json->len,
-                  (gdouble)start / 1e3);
+                  (gdouble) start / 1e3);
   g_assert_cmpint (start, <, 5 * G_USEC_PER_SEC);
 }
 

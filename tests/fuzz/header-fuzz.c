@@ -35,7 +35,7 @@ LLVMFuzzerTestOneInput (const uint8_t *bytes, size_t n_bytes)
   if (weft_header_read_length (bytes, n_bytes, "fuzz", &n_json, &error))
     {
       data_size = n_bytes - WEFT_HEADER_LENGTH_BYTES - n_json;
-      header = weft_header_scan ((const gchar *)bytes + WEFT_HEADER_LENGTH_BYTES, n_json, data_size, "fuzz",
+      header = weft_header_scan ((const gchar *) bytes + WEFT_HEADER_LENGTH_BYTES, n_json, data_size, "fuzz",
                                  &error);
       if (header != NULL)
         check_accepted (header, data_size);
