@@ -32,6 +32,7 @@ gboolean weft_json_cursor_init (WeftJsonCursor *self, const gchar *text, gsize n
                                 const gchar *where, GError **error);
 void weft_json_cursor_clear (WeftJsonCursor *self);
 
+void weft_json_cursor_skip_space (WeftJsonCursor *self);
 gboolean weft_json_cursor_accept (WeftJsonCursor *self, gchar token);
 gboolean weft_json_cursor_expect (WeftJsonCursor *self, gchar token, const gchar *expected, GError **error);
 gboolean weft_json_cursor_expect_end (WeftJsonCursor *self, GError **error);

@@ -107,8 +107,8 @@ weft_json_cursor_clear (WeftJsonCursor *self)
     g_string_free (g_steal_pointer (&self->unescaped), TRUE);
 }
 
-static inline void
-skip_space (WeftJsonCursor *self)
+void
+weft_json_cursor_skip_space (WeftJsonCursor *self)
 {
   while (self->at < self->end
          && (*self->at == ' ' || *self->at == '\n' || *self->at == '\r' || *self->at == '\t'))
@@ -118,7 +118,7 @@ skip_space (WeftJsonCursor *self)
 gboolean
 weft_json_cursor_accept (WeftJsonCursor *self, gchar token)
 {
-  skip_space (self);
+  weft_json_cursor_skip_space (self);
   if (self->at == self->end || *self->at != token)
     return FALSE;
   self->at++;
@@ -134,7 +134,7 @@ weft_json_cursor_expect (WeftJsonCursor *self, gchar token, const gchar *expecte
 gboolean
 weft_json_cursor_expect_end (WeftJsonCursor *self, GError **error)
 {
-  skip_space (self);
+  weft_json_cursor_skip_space (self);
   return self->at == self->end || weft_json_cursor_refuse (self, "nothing more after the object", error);
 }
 
@@ -143,7 +143,7 @@ accept_word (WeftJsonCursor *self, const gchar *word)
 {
   gsize n_bytes = strlen (word);
 
-  skip_space (self);
+  weft_json_cursor_skip_space (self);
   if ((gsize) (self->end - self->at) < n_bytes || memcmp (self->at, word, n_bytes) != 0)
     return FALSE;
   self->at += n_bytes;
@@ -183,7 +183,8 @@ skip_plain (WeftJsonCursor *self)
       memcpy (&word, at, sizeof word);
       quotes = word ^ (ones * '"');
       backslashes = word ^ (ones * '\\');
-      special = ((word - ones * 0x20) & ~word) | ((quotes - ones) & ~quotes) | ((backslashes - ones) & ~backslashes);
+      special = ((word - ones * 0x20) & ~word) | ((quotes - ones) & ~quotes)
+                | ((backslashes - ones) & ~backslashes);
       if ((special & (ones * 0x80)) != 0)
         break;
     }
@@ -304,7 +305,7 @@ weft_json_cursor_read_u64 (WeftJsonCursor *self, guint64 *number, GError **error
   guint64 value = 0;
   gboolean is_valid = TRUE;
 
-  skip_space (self);
+  weft_json_cursor_skip_space (self);
   for (at = self->at; at < self->end && *at >= '0' && *at <= '9'; at++)
     is_valid = is_valid && !__builtin_mul_overflow (value, 10, &value)
                && !__builtin_add_overflow (value, (guint64) (*at - '0'), &value);
@@ -389,7 +390,7 @@ skip_at_level (WeftJsonCursor *self, guint level, GError **error)
   gboolean is_object;
   WeftJsonText text;
 
-  skip_space (self);
+  weft_json_cursor_skip_space (self);
   if (self->at < self->end && *self->at == '"')
     return weft_json_cursor_read_text (self, &text, "a text", error);
   if (accept_word (self, "null") || accept_word (self, "true") || accept_word (self, "false"))
