@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dtype conversion in blocks: a codec brings each dtype to a working type (F32, F64 or a 64-bit integer) and back,
+ * and a step between converts one working type to another. Pairs with F32 on one side are a single loop; the pairs of
+ * narrow floats that real checkpoints convert are one loop each as well.
+ *
+ * Rounding is to nearest, ties to even. F64 and integers go to narrower floats through F32 (they round twice). Floats
+ * to integers truncate towards zero, saturate at 64 bits, keep the low bits of that, and NaN gives 0. A NaN keeps its
+ * sign and as much of the upper part of its payload as fits, which is why nothing here lets the processor convert a
+ * NaN: it would quiet it. */
+#include "tensor/weft-cast-private.h"
+#include "tensor/weft-cast-pairs-private.h"
+#include "tensor/weft-vectorised-private.h"
+
+#include <string.h>
+
+/* A multiple of 4, so that blocks of sub-byte dtypes end on bytes; two buffers of it fit the first level cache. */
+#define BLOCK_ELEMENTS 512
+
+#define F32_INFINITY 0x7f800000
+#define F32_QUIET_NAN 0x7fc00000
+
+/* What a format does with its uppermost codes. */
+typedef enum
+{
+  SPECIALS_IEEE,   /* infinities and NaNs; overflow gives infinity */
+  SPECIALS_FN,     /* the last code is NaN; overflow saturates, infinity included */
+  SPECIALS_FNUZ,   /* the code of -0 is NaN; overflow gives NaN */
+  SPECIALS_FINITE, /* neither; overflow saturates, NaN gives the largest value (as NVIDIA's conversions do) */
+} Specials;
+
+typedef union
+{
+  guint32 bits;
+  gfloat value;
+} F32;
+
+typedef union
+{
+  guint64 bits;
+  gdouble value;
+} F64;
+
+/* 2^exponent, for constants. */
+static WEFT_ALWAYS_INLINE F32
+f32_power_of_two (gint exponent)
+{
+  return (F32){ .bits = (guint32)(127 + exponent) << 23 };
+}
+
+/* The F32 bits of a code with a sign, @n_exponent and @n_fraction bits. Magnitudes are signed integers because vector
+ * units compare those. */
+static WEFT_ALWAYS_INLINE guint32
+decode_float (guint32 code, gint n_exponent, gint n_fraction, gint bias, Specials specials)
+{
+  const gint n_magnitude = n_exponent + n_fraction;
+  const gint32 last = (1 << n_magnitude) - 1;
+  guint32 sign = (code >> n_magnitude) << 31;
+  gint32 magnitude = (gint32)code & last;
+  F32 subnormal = { .value = (gfloat)magnitude * f32_power_of_two (1 - bias - n_fraction).value };
+  gint32 bits = (magnitude << (23 - n_fraction)) + ((127 - bias) << 23);
+
+  bits = magnitude < (1 << n_fraction) ? (gint32)subnormal.bits : bits;
+  if (specials == SPECIALS_IEEE)
+    bits = magnitude > last - (1 << n_fraction) ? (magnitude << (23 - n_fraction)) | F32_INFINITY : bits;
+  if (specials == SPECIALS_FN)
+    bits = magnitude == last ? F32_QUIET_NAN : bits;
+  if (specials == SPECIALS_FNUZ)
+    bits = code == 1u << n_magnitude ? F32_QUIET_NAN : bits;
+  return sign | (guint32)bits;
+}
+
+/* The code nearest to F32 @bits. */
+static WEFT_ALWAYS_INLINE guint32
+encode_float (guint32 bits, gint n_exponent, gint n_fraction, gint bias, Specials specials)
+{
+  const gint n_magnitude = n_exponent + n_fraction;
+  const gint shift = 23 - n_fraction;
+  const gint32 last = (1 << n_magnitude) - 1;
+  const gint32 infinity = last - (1 << n_fraction) + 1;
+  const gint32 largest = specials == SPECIALS_IEEE ? infinity - 1 : specials == SPECIALS_FN ? last - 1 : last;
+  gint32 sign = (gint32)((bits >> 31) << n_magnitude);
+  gint32 magnitude = (gint32)(bits & 0x7fffffff);
+  gint32 half = (1 << (shift - 1)) - 1 + ((magnitude >> shift) & 1);
+  gint32 normal = (gint32)(((guint32)magnitude + (guint32)half) >> shift) - ((127 - bias) << n_fraction);
+  /* A number whose unit in the last place is the smallest subnormal: adding it rounds to that unit. */
+  const F32 rounder = f32_power_of_two (1 - bias + shift);
+  F32 subnormal = { .value = ((F32){ .bits = (guint32)magnitude }).value + rounder.value };
+  gint32 code = magnitude < (128 - bias) << 23 ? (gint32)(subnormal.bits - rounder.bits) : normal;
+  gint32 payload = (magnitude >> shift) & ((1 << n_fraction) - 1);
+
+  switch (specials)
+    {
+    case SPECIALS_IEEE:
+      code = code > largest ? infinity : code;
+      payload = payload == 0 ? 1 << (n_fraction - 1) : payload;
+      code = magnitude > F32_INFINITY ? infinity | payload : code;
+      return (guint32)(sign | code);
+    case SPECIALS_FN:
+      code = code > largest ? largest : code;
+      return (guint32)(sign | (magnitude > F32_INFINITY ? last : code));
+    case SPECIALS_FNUZ: /* infinities and NaNs lie beyond the largest code as well */
+      sign = code == 0 ? 0 : sign;
+      return (guint32)(code > largest ? last + 1 : sign | code);
+    case SPECIALS_FINITE:
+    default:
+      code = code > largest ? largest : code;
+      return (guint32)(magnitude > F32_INFINITY ? largest : sign | code);
+    }
+}
+
+static WEFT_ALWAYS_INLINE guint32
+decode_BF16 (guint32 code)
+{
+  return code << 16;
+}
+
+static WEFT_ALWAYS_INLINE guint32
+encode_BF16 (guint32 bits)
+{
+  guint32 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  guint32 nan = (bits >> 16) | ((bits & 0x7f0000) == 0 ? 0x40 : 0);
+
+  return (gint32)(bits & 0x7fffffff) > F32_INFINITY ? nan : rounded;
+}
+
+/* Code 0 is 2^-127, half the smallest normal F32. */
+static WEFT_ALWAYS_INLINE guint32
+decode_F8_E8M0 (guint32 code)
+{
+  guint32 bits = code == 0 ? 0x400000 : code << 23;
+
+  return code == 0xff ? F32_QUIET_NAN : bits;
+}
+
+/* The power of two nearest to the magnitude; 1.5 * 2^k goes up, but half of the smallest code, which is as near to
+ * zero, does not. Zero has no code of its own and gives the smallest; the sign is lost. */
+static WEFT_ALWAYS_INLINE guint32
+encode_F8_E8M0 (guint32 bits)
+{
+  gint32 magnitude = (gint32)(bits & 0x7fffffff);
+  gint32 rounded = (magnitude + 0x400000 - (magnitude < 0x800000)) >> 23;
+
+  return (guint32)(magnitude >= F32_INFINITY ? 0xff : rounded);
+}
+
+/* Name, type that holds a code, bits of exponent, bits of fraction, bias, specials. */
+#define DEFINE_FORMAT(name, n_exponent, n_fraction, bias, specials)     \
+  static WEFT_ALWAYS_INLINE guint32 decode_##name (guint32 code)        \
+  {                                                                     \
+    return decode_float (code, n_exponent, n_fraction, bias, specials); \
+  }                                                                     \
+  static WEFT_ALWAYS_INLINE guint32 encode_##name (guint32 bits)        \
+  {                                                                     \
+    return encode_float (bits, n_exponent, n_fraction, bias, specials); \
+  }
+
+DEFINE_FORMAT (F4, 2, 1, 1, SPECIALS_FINITE)
+DEFINE_FORMAT (F6_E2M3, 2, 3, 1, SPECIALS_FINITE)
+DEFINE_FORMAT (F6_E3M2, 3, 2, 3, SPECIALS_FINITE)
+DEFINE_FORMAT (F8_E5M2, 5, 2, 15, SPECIALS_IEEE)
+DEFINE_FORMAT (F8_E4M3, 4, 3, 7, SPECIALS_FN)
+DEFINE_FORMAT (F8_E4M3FNUZ, 4, 3, 8, SPECIALS_FNUZ)
+DEFINE_FORMAT (F8_E5M2FNUZ, 5, 2, 16, SPECIALS_FNUZ)
+DEFINE_FORMAT (F16, 5, 10, 15, SPECIALS_IEEE)
+
+static WEFT_ALWAYS_INLINE guint64
+f64_from_f32 (guint32 bits)
+{
+  F64 converted = { .value = ((F32){ .bits = bits }).value };
+  guint64 nan = ((guint64)(bits >> 31) << 63) | 0x7ff0000000000000 | ((guint64)(bits & 0x7fffff) << 29);
+
+  return (bits & 0x7fffffff) > F32_INFINITY ? nan : converted.bits;
+}
+
+static WEFT_ALWAYS_INLINE guint32
+f32_from_f64 (guint64 bits)
+{
+  F32 converted = { .value = (gfloat)((F64){ .bits = bits }).value };
+  guint32 payload = (guint32)(bits >> 29) & 0x7fffff;
+  guint32 nan = (guint32)(bits >> 63 << 31) | F32_INFINITY | (payload == 0 ? 0x400000 : payload);
+
+  return (bits & 0x7fffffffffffffff) > 0x7ff0000000000000 ? nan : converted.bits;
+}
+
+static WEFT_ALWAYS_INLINE gint64
+i64_from_f64 (gdouble value)
+{
+  if (value >= 0x1p63)
+    return G_MAXINT64;
+  if (value >= -0x1p63)
+    return (gint64)value;
+  return value < 0 ? G_MININT64 : 0;
+}
+
+/* Negative values wrap, as they do for the narrower unsigned integers. */
+static WEFT_ALWAYS_INLINE guint64
+u64_from_f64 (gdouble value)
+{
+  if (value < 0x1p63)
+    return (guint64)i64_from_f64 (value);
+  return value < 0x1p64 ? (guint64)value : value > 0 ? G_MAXUINT64 : 0;
+}
+
+/* A WeftCastFunc that sets each `out` to an expression of `in`. */
+#define DEFINE_LOOP(name, In, Out, expression)                                               \
+  WEFT_VECTORISED static void name (const void *source, void *destination, gsize n_elements) \
+  {                                                                                          \
+    const In *restrict ins = source;                                                         \
+    Out *restrict outs = destination;                                                        \
+    for (gsize i = 0; i < n_elements; i++)                                                   \
+      {                                                                                      \
+        In in = ins[i];                                                                      \
+        outs[i] = (Out)(expression);                                                         \
+      }                                                                                      \
+  }
+
+#define DEFINE_FLOAT_CODEC(name, Code)                                  \
+  DEFINE_LOOP (decode_run_##name, Code, WeftAnyU32, decode_##name (in)) \
+  DEFINE_LOOP (encode_run_##name, WeftAnyU32, Code, encode_##name (in))
+
+DEFINE_FLOAT_CODEC (F8_E5M2, WeftAnyU8)
+DEFINE_FLOAT_CODEC (F8_E4M3, WeftAnyU8)
+DEFINE_FLOAT_CODEC (F8_E8M0, WeftAnyU8)
+DEFINE_FLOAT_CODEC (F8_E4M3FNUZ, WeftAnyU8)
+DEFINE_FLOAT_CODEC (F8_E5M2FNUZ, WeftAnyU8)
+DEFINE_FLOAT_CODEC (F16, WeftAnyU16)
+DEFINE_FLOAT_CODEC (BF16, WeftAnyU16)
+
+#define DEFINE_INTEGER_CODEC(name, Type)                \
+  DEFINE_LOOP (decode_run_##name, Type, WeftAnyI64, in) \
+  DEFINE_LOOP (encode_run_##name, WeftAnyU64, Type, in)
+
+DEFINE_INTEGER_CODEC (U8, WeftAnyU8)
+DEFINE_INTEGER_CODEC (I8, WeftAnyI8)
+DEFINE_INTEGER_CODEC (U16, WeftAnyU16)
+DEFINE_INTEGER_CODEC (I16, WeftAnyI16)
+DEFINE_INTEGER_CODEC (U32, WeftAnyU32)
+DEFINE_INTEGER_CODEC (I32, WeftAnyI32)
+DEFINE_LOOP (decode_run_BOOL, WeftAnyU8, WeftAnyI64, in != 0)
+
+static void
+decode_run_F4 (const void *source, void *destination, gsize n_elements)
+{
+  const guint8 *packed = source;
+  WeftAnyU32 *bits = destination;
+
+  for (gsize i = 0; i < n_elements; i++)
+    bits[i] = decode_F4 (packed[i / 2] >> (i % 2 * 4) & 0xf);
+}
+
+static void
+encode_run_F4 (const void *source, void *destination, gsize n_elements)
+{
+  const WeftAnyU32 *bits = source;
+  guint8 *packed = destination;
+
+  for (gsize i = 0; i < n_elements / 2; i++)
+    packed[i] = (guint8)(encode_F4 (bits[2 * i]) | encode_F4 (bits[2 * i + 1]) << 4);
+}
+
+/* Four codes of 6 bits in three bytes. */
+#define DEFINE_SIX_BIT_CODEC(name)                                                        \
+  static void decode_run_##name (const void *source, void *destination, gsize n_elements) \
+  {                                                                                       \
+    const guint8 *packed = source;                                                        \
+    WeftAnyU32 *bits = destination;                                                       \
+    for (gsize i = 0; i < n_elements / 4; i++)                                            \
+      {                                                                                   \
+        guint32 codes = packed[3 * i] | packed[3 * i + 1] << 8 | packed[3 * i + 2] << 16; \
+        for (gsize k = 0; k < 4; k++)                                                     \
+          bits[4 * i + k] = decode_##name (codes >> 6 * k & 0x3f);                        \
+      }                                                                                   \
+  }                                                                                       \
+  static void encode_run_##name (const void *source, void *destination, gsize n_elements) \
+  {                                                                                       \
+    const WeftAnyU32 *bits = source;                                                      \
+    guint8 *packed = destination;                                                         \
+    for (gsize i = 0; i < n_elements / 4; i++)                                            \
+      {                                                                                   \
+        guint32 codes = 0;                                                                \
+        for (gsize k = 0; k < 4; k++)                                                     \
+          codes |= encode_##name (bits[4 * i + k]) << 6 * k;                              \
+        for (gsize k = 0; k < 3; k++)                                                     \
+          packed[3 * i + k] = (guint8)(codes >> 8 * k);                                   \
+      }                                                                                   \
+  }
+
+DEFINE_SIX_BIT_CODEC (F6_E2M3)
+DEFINE_SIX_BIT_CODEC (F6_E3M2)
+
+DEFINE_LOOP (f64_run_from_f32, WeftAnyU32, WeftAnyU64, f64_from_f32 (in))
+DEFINE_LOOP (f32_run_from_f64, WeftAnyU64, WeftAnyU32, f32_from_f64 (in))
+DEFINE_LOOP (i64_run_from_f32, WeftAnyF32, WeftAnyI64, i64_from_f64 (in))
+DEFINE_LOOP (i64_run_from_f64, WeftAnyF64, WeftAnyI64, i64_from_f64 (in))
+DEFINE_LOOP (u64_run_from_f32, WeftAnyF32, WeftAnyU64, u64_from_f64 (in))
+DEFINE_LOOP (u64_run_from_f64, WeftAnyF64, WeftAnyU64, u64_from_f64 (in))
+DEFINE_LOOP (f32_run_from_i64, WeftAnyI64, WeftAnyF32, in)
+DEFINE_LOOP (f64_run_from_i64, WeftAnyI64, WeftAnyF64, in)
+DEFINE_LOOP (f32_run_from_u64, WeftAnyU64, WeftAnyF32, in)
+DEFINE_LOOP (f64_run_from_u64, WeftAnyU64, WeftAnyF64, in)
+DEFINE_LOOP (truth_run_from_f32, WeftAnyF32, WeftAnyU8, in != 0)
+DEFINE_LOOP (truth_run_from_f64, WeftAnyF64, WeftAnyU8, in != 0)
+DEFINE_LOOP (truth_run_from_i64, WeftAnyI64, WeftAnyU8, in != 0)
+
+typedef enum
+{
+  WORKING_F32,
+  WORKING_F64,
+  WORKING_I64,
+  WORKING_U64,
+  WORKING_TRUTH, /* one byte, 0 or 1; only ever made */
+  N_WORKING
+} Working;
+
+/* NULL: the bits stay as they are. */
+static const WeftCastFunc between[N_WORKING - 1][N_WORKING] = {
+  [WORKING_F32] = { NULL, f64_run_from_f32, i64_run_from_f32, u64_run_from_f32, truth_run_from_f32 },
+  [WORKING_F64] = { f32_run_from_f64, NULL, i64_run_from_f64, u64_run_from_f64, truth_run_from_f64 },
+  [WORKING_I64] = { f32_run_from_i64, f64_run_from_i64, NULL, NULL, truth_run_from_i64 },
+  [WORKING_U64] = { f32_run_from_u64, f64_run_from_u64, NULL, NULL, truth_run_from_i64 },
+};
+
+/* NULL functions: the dtype is its own working type. */
+static const struct
+{
+  Working decoded;
+  WeftCastFunc decode;
+  Working encoded;
+  WeftCastFunc encode;
+} codecs[WEFT_N_DTYPES] = {
+#define CODEC(name, working) [WEFT_DTYPE_##name] = { working, decode_run_##name, working, encode_run_##name }
+  [WEFT_DTYPE_BOOL] = { WORKING_I64, decode_run_BOOL, WORKING_TRUTH, NULL },
+  CODEC (F4, WORKING_F32),
+  CODEC (F6_E2M3, WORKING_F32),
+  CODEC (F6_E3M2, WORKING_F32),
+  CODEC (U8, WORKING_I64),
+  CODEC (I8, WORKING_I64),
+  CODEC (F8_E5M2, WORKING_F32),
+  CODEC (F8_E4M3, WORKING_F32),
+  CODEC (F8_E8M0, WORKING_F32),
+  CODEC (F8_E4M3FNUZ, WORKING_F32),
+  CODEC (F8_E5M2FNUZ, WORKING_F32),
+  CODEC (I16, WORKING_I64),
+  CODEC (U16, WORKING_I64),
+  CODEC (F16, WORKING_F32),
+  CODEC (BF16, WORKING_F32),
+  CODEC (I32, WORKING_I64),
+  CODEC (U32, WORKING_I64),
+  [WEFT_DTYPE_F32] = { WORKING_F32, NULL, WORKING_F32, NULL },
+  [WEFT_DTYPE_F64] = { WORKING_F64, NULL, WORKING_F64, NULL },
+  [WEFT_DTYPE_I64] = { WORKING_I64, NULL, WORKING_I64, NULL },
+  [WEFT_DTYPE_U64] = { WORKING_U64, NULL, WORKING_U64, NULL },
+#undef CODEC
+};
+
+static void
+cast (WeftDtype from, WeftDtype to, const void *source, void *destination, gsize n_elements)
+{
+  const WeftCastFunc candidates[] = {
+    from == to ? NULL : codecs[from].decode,
+    from == to ? NULL : between[codecs[from].decoded][codecs[to].encoded],
+    from == to ? NULL : codecs[to].encode,
+  };
+  WeftCastFunc stages[G_N_ELEMENTS (candidates)];
+  gsize from_bits = weft_dtype_get_bits (from), to_bits = weft_dtype_get_bits (to);
+  guint64 buffers[2][BLOCK_ELEMENTS];
+  guint n_stages = 0;
+
+  for (guint i = 0; i < G_N_ELEMENTS (candidates); i++)
+    if (candidates[i] != NULL)
+      stages[n_stages++] = candidates[i];
+  if (n_stages == 0)
+    memcpy (destination, source, n_elements * from_bits / 8);
+  else if (n_stages == 1)
+    stages[0](source, destination, n_elements);
+  else
+    for (gsize start = 0; start < n_elements; start += BLOCK_ELEMENTS)
+      {
+        gsize n = MIN (BLOCK_ELEMENTS, n_elements - start);
+        const void *in = (const guint8 *)source + start * from_bits / 8;
+
+        for (guint i = 0; i < n_stages; i++)
+          {
+            void *out = i + 1 < n_stages ? (guint8 *)buffers[i] : (guint8 *)destination + start * to_bits / 8;
+
+            stages[i](in, out, n);
+            in = out;
+          }
+      }
+}
+
+WEFT_CAST_DEFINE_TABLE (casts, cast);
+
+/* The pairs worth a loop of their own. */
+#define DEFINE_DIRECT(from, From, to, To) \
+  DEFINE_LOOP (direct_##from##_to_##to, From, To, encode_##to (decode_##from (in)))
+
+DEFINE_DIRECT (BF16, WeftAnyU16, F16, WeftAnyU16)
+DEFINE_DIRECT (F16, WeftAnyU16, BF16, WeftAnyU16)
+DEFINE_DIRECT (BF16, WeftAnyU16, F8_E4M3, WeftAnyU8)
+DEFINE_DIRECT (F8_E4M3, WeftAnyU8, BF16, WeftAnyU16)
+DEFINE_DIRECT (F8_E4M3, WeftAnyU8, F16, WeftAnyU16)
+DEFINE_DIRECT (F8_E5M2, WeftAnyU8, BF16, WeftAnyU16)
+DEFINE_LOOP (direct_F8_E5M2_to_F16, WeftAnyU8, WeftAnyU16, (guint32)in << 8)
+
+static const struct
+{
+  WeftDtype from;
+  WeftDtype to;
+  WeftCastFunc cast;
+} direct_casts[] = {
+#define DIRECT(from, to)                                        \
+  {                                                             \
+    WEFT_DTYPE_##from, WEFT_DTYPE_##to, direct_##from##_to_##to \
+  }
+  DIRECT (BF16, F16),    DIRECT (F16, BF16),     DIRECT (BF16, F8_E4M3), DIRECT (F8_E4M3, BF16),
+  DIRECT (F8_E4M3, F16), DIRECT (F8_E5M2, BF16), DIRECT (F8_E5M2, F16),
+#undef DIRECT
+};
+
+WeftCastFunc
+weft_cast_lookup (WeftDtype from, WeftDtype to)
+{
+  g_return_val_if_fail (from < WEFT_N_DTYPES && to < WEFT_N_DTYPES, NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (direct_casts); i++)
+    if (direct_casts[i].from == from && direct_casts[i].to == to)
+      return direct_casts[i].cast;
+  if (from == WEFT_DTYPE_C64 && to == WEFT_DTYPE_C64)
+    return casts[WEFT_DTYPE_U64][WEFT_DTYPE_U64];
+  return casts[from][to];
+}
+
+/* The values of a dtype: whole multiples of 2^ulp_exponent up to the largest, of at most `precision` bits. */
+typedef struct
+{
+  gint precision;
+  gint ulp_exponent;
+  gdouble largest;
+  gboolean has_negative, has_negative_zero, has_infinity;
+  gint nan_bits; /* of payload; -1: no NaN */
+} Values;
+
+static const Values values[WEFT_N_DTYPES] = {
+  [WEFT_DTYPE_F4] = { 2, -1, 6, TRUE, TRUE, FALSE, -1 },
+  [WEFT_DTYPE_F6_E2M3] = { 4, -3, 7.5, TRUE, TRUE, FALSE, -1 },
+  [WEFT_DTYPE_F6_E3M2] = { 3, -4, 28, TRUE, TRUE, FALSE, -1 },
+  [WEFT_DTYPE_U8] = { 8, 0, 0x1p8, FALSE, FALSE, FALSE, -1 },
+  [WEFT_DTYPE_I8] = { 7, 0, 0x1p7, TRUE, FALSE, FALSE, -1 },
+  [WEFT_DTYPE_F8_E5M2] = { 3, -16, 57344, TRUE, TRUE, TRUE, 2 },
+  [WEFT_DTYPE_F8_E4M3] = { 4, -9, 448, TRUE, TRUE, FALSE, 0 },
+  [WEFT_DTYPE_F8_E8M0] = { 1, -127, 0x1p127, FALSE, FALSE, FALSE, 0 },
+  [WEFT_DTYPE_F8_E4M3FNUZ] = { 4, -10, 240, TRUE, FALSE, FALSE, 0 },
+  [WEFT_DTYPE_F8_E5M2FNUZ] = { 3, -17, 57344, TRUE, FALSE, FALSE, 0 },
+  [WEFT_DTYPE_I16] = { 15, 0, 0x1p15, TRUE, FALSE, FALSE, -1 },
+  [WEFT_DTYPE_U16] = { 16, 0, 0x1p16, FALSE, FALSE, FALSE, -1 },
+  [WEFT_DTYPE_F16] = { 11, -24, 65504, TRUE, TRUE, TRUE, 10 },
+  [WEFT_DTYPE_BF16] = { 8, -133, 0x1.fep127, TRUE, TRUE, TRUE, 7 },
+  [WEFT_DTYPE_I32] = { 31, 0, 0x1p31, TRUE, FALSE, FALSE, -1 },
+  [WEFT_DTYPE_U32] = { 32, 0, 0x1p32, FALSE, FALSE, FALSE, -1 },
+  [WEFT_DTYPE_F32] = { 24, -149, 0x1.fffffep127, TRUE, TRUE, TRUE, 23 },
+  [WEFT_DTYPE_F64] = { 53, -1074, 0x1.fffffffffffffp1023, TRUE, TRUE, TRUE, 52 },
+  [WEFT_DTYPE_I64] = { 63, 0, 0x1p63, TRUE, FALSE, FALSE, -1 },
+  [WEFT_DTYPE_U64] = { 64, 0, 0x1p64, FALSE, FALSE, FALSE, -1 },
+};
+
+/* BOOL and C64 are like nothing but themselves: a BOOL that is neither 0 nor 1 becomes 1 in any other dtype. */
+gboolean
+weft_cast_is_widening (WeftDtype from, WeftDtype to)
+{
+  const Values *narrow = &values[from], *wide = &values[to];
+
+  g_return_val_if_fail (from < WEFT_N_DTYPES && to < WEFT_N_DTYPES, FALSE);
+
+  if (from == to)
+    return TRUE;
+  return narrow->precision > 0 && narrow->precision <= wide->precision
+         && narrow->ulp_exponent >= wide->ulp_exponent && narrow->largest <= wide->largest
+         && narrow->has_negative <= wide->has_negative && narrow->has_negative_zero <= wide->has_negative_zero
+         && narrow->has_infinity <= wide->has_infinity && narrow->nan_bits <= wide->nan_bits;
+}
