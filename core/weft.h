@@ -15,3 +15,6 @@
 #include "tensor/weft-tensor-source.h"
 #include "tensor/weft-tensor.h"
 #include "tensor/weft-transfer.h"
+#include "checkpoint/weft-checkpoint.h"
+#include "checkpoint/weft-shard-layout.h"
+#include "checkpoint/weft-shard.h"
