@@ -31,3 +31,6 @@
 #include "transform/weft-weight-renaming.h"
 #include "transform/weft-weight-transform-base.h"
 #include "transform/weft-weight-transform.h"
+#include "checkpoint/weft-checkpoint.h"
+#include "checkpoint/weft-shard-layout.h"
+#include "checkpoint/weft-shard.h"
