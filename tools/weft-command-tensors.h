@@ -5,5 +5,6 @@
 #include "tensor/weft-state-dict.h"
 #include "weft-command-entry.h"
 
-WeftStateDict *weft_command_open_tensors  (const gchar *path, WeftCommandCall *call, GError **error);
-gboolean       weft_command_write_tensors (const gchar *path, WeftStateDict *tensors, WeftCommandCall *call, GError **error);
+WeftStateDict *weft_command_open_tensors (const gchar *path, WeftCommandCall *call, GError **error);
+gboolean weft_command_write_tensors (const gchar *path, WeftStateDict *tensors, WeftCommandCall *call,
+                                     GError **error);

@@ -12,11 +12,12 @@ typedef struct
 } InspectOptions;
 
 static const GOptionEntry inspect_options[] = {
-  { "names", 'n', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (InspectOptions, only_names), "Only the names, a line each",
-    NULL },
+  { "names", 'n', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (InspectOptions, only_names),
+    "Only the names, a line each", NULL },
   { "group", 'g', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (InspectOptions, is_grouped),
     "One line for all tensors that differ in the numbers of their names only", NULL },
-  { "match", 'm', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (InspectOptions, glob), "Only names that match", "GLOB" },
+  { "match", 'm', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (InspectOptions, glob), "Only names that match",
+    "GLOB" },
   G_OPTION_ENTRY_NULL,
 };
 
@@ -67,7 +68,8 @@ index_shards (WeftCheckpoint *checkpoint)
       GHashTable *positions = g_hash_table_new (g_str_hash, g_str_equal);
 
       for (guint j = 0; j < weft_shard_get_n_tensors (shard); j++)
-        g_hash_table_insert (positions, (gpointer) weft_shard_get_tensor_name (shard, j), GUINT_TO_POINTER (j));
+        g_hash_table_insert (positions, (gpointer) weft_shard_get_tensor_name (shard, j),
+                             GUINT_TO_POINTER (j));
       g_ptr_array_add (indices, positions);
     }
   return indices;
@@ -82,7 +84,8 @@ list_places (WeftCheckpoint *checkpoint, const gchar *glob)
 
   for (guint i = 0; i < weft_state_dict_get_n_tensors (tensors); i++)
     {
-      Place place = { .name = weft_state_dict_get_name (tensors, i), .tensor = weft_state_dict_get_tensor (tensors, i) };
+      Place place = { .name = weft_state_dict_get_name (tensors, i),
+                      .tensor = weft_state_dict_get_tensor (tensors, i) };
       guint shard_number = weft_checkpoint_get_tensor_shard (checkpoint, i);
       WeftShard *shard = weft_checkpoint_get_shard (checkpoint, shard_number);
       gpointer position = g_hash_table_lookup (indices->pdata[shard_number], place.name);
@@ -126,8 +129,9 @@ group_places (GArray *places)
     {
       const Place *place = &g_array_index (places, Place, i);
       g_autofree gchar *pattern = star_numbers (place->name);
-      g_autofree gchar *description = weft_tensor_describe (place->tensor);
-      g_autofree gchar *key = g_strdup_printf ("%s\n%s", pattern, description);
+      g_autofree gchar *shape = weft_shape_to_string (weft_tensor_get_shape (place->tensor));
+      const gchar *dtype = weft_dtype_get_name (weft_tensor_get_dtype (place->tensor));
+      g_autofree gchar *key = g_strdup_printf ("%s\n%s %s", pattern, dtype, shape);
       Group *group = g_hash_table_lookup (known, key);
 
       if (group == NULL)
@@ -168,8 +172,8 @@ print_places (GArray *places)
       const Place *place = &g_array_index (places, Place, i);
       g_autofree gchar *shape = weft_shape_to_string (weft_tensor_get_shape (place->tensor));
 
-      weft_command_print ("%-60s %-5s %-22s %12" G_GUINT64_FORMAT " bytes  %s @ %" G_GUINT64_FORMAT "\n", place->name,
-                          weft_dtype_get_name (weft_tensor_get_dtype (place->tensor)), shape,
+      weft_command_print ("%-60s %-5s %-22s %12" G_GUINT64_FORMAT " bytes  %s @ %" G_GUINT64_FORMAT "\n",
+                          place->name, weft_dtype_get_name (weft_tensor_get_dtype (place->tensor)), shape,
                           weft_tensor_get_n_bytes (place->tensor), place->file, place->offset);
     }
 }
@@ -221,7 +225,8 @@ note_summary (WeftCommandCall *call, WeftCheckpoint *checkpoint, GArray *places)
   for (guint i = 0; i < places->len; i++)
     n_bytes += weft_tensor_get_n_bytes (g_array_index (places, Place, i).tensor);
   size = weft_text_format_size (n_bytes);
-  weft_command_note (call, "%u tensors, %s, in %u %s", places->len, size, weft_checkpoint_get_n_shards (checkpoint),
+  weft_command_note (call, "%u tensors, %s, in %u %s", places->len, size,
+                     weft_checkpoint_get_n_shards (checkpoint),
                      weft_checkpoint_get_n_shards (checkpoint) == 1 ? "file" : "files");
 }
 
@@ -252,8 +257,9 @@ const WeftCommandEntry weft_inspect_command = {
   .name = "inspect",
   .arguments = "PATH",
   .summary = "List the tensors of a checkpoint, from its headers",
-  .description = "PATH is a safetensors file, an index (model.safetensors.index.json) or a checkpoint folder. For each tensor: "
-                 "name, dtype, shape, bytes, and the file and byte offset where it starts. No tensor is read.",
+  .description =
+      "PATH is a safetensors file, an index (model.safetensors.index.json) or a checkpoint folder. For each tensor: "
+      "name, dtype, shape, bytes, and the file and byte offset where it starts. No tensor is read.",
   .min_arguments = 1,
   .max_arguments = 1,
   .options = inspect_options,

@@ -17,7 +17,8 @@ typedef struct
 static const GOptionEntry op_options[] = {
   { "params", 'p', 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (OpOptions, parameters_path),
     "Parameters, patterns and inputs, as explained above", "JSON" },
-  { "output", 'o', 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (OpOptions, output), "File to write", "OUT.safetensors" },
+  { "output", 'o', 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (OpOptions, output), "File to write",
+    "OUT.safetensors" },
   { "inverse", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (OpOptions, wants_inverse),
     "Print the ops that undo it, as JSON (null if there are none)", NULL },
   G_OPTION_ENTRY_NULL,
@@ -27,7 +28,8 @@ static const WeftCommandExample op_examples[] = {
   { "Which ops are there", "weft op" },
   { "What does it do, which parameters has it", "weft op MergeModulelist" },
   { "Apply it", "weft op MergeModulelist --params merge.json experts.safetensors -o merged.safetensors" },
-  { "Apply several, one after the other", "weft op chain --params chain.json in.safetensors -o out.safetensors" },
+  { "Apply several, one after the other",
+    "weft op chain --params chain.json in.safetensors -o out.safetensors" },
   { NULL, NULL },
 };
 
@@ -62,7 +64,8 @@ describe_range (GParamSpec *pspec)
         return g_strdup ("whole number");
       if (range->maximum == G_MAXINT64)
         return g_strdup_printf ("whole number, at least %" G_GINT64_FORMAT, range->minimum);
-      return g_strdup_printf ("whole number, %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, range->minimum, range->maximum);
+      return g_strdup_printf ("whole number, %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, range->minimum,
+                              range->maximum);
     }
   if (G_IS_PARAM_SPEC_DOUBLE (pspec))
     return g_strdup ("number");
@@ -143,8 +146,10 @@ print_description_as_json (GType type, GParamSpec **parameters, guint n_paramete
       g_autofree gchar *name = get_parameter_name (parameters[i]);
       g_autofree gchar *range = describe_range (parameters[i]);
       g_autofree gchar *default_value = describe_default (parameters[i]);
-      const gchar *const texts[] = { "name",    name,          "type",        range,
-                                     "default", default_value, "description", g_param_spec_get_blurb (parameters[i]) };
+      const gchar *const texts[] = { "name",        name,
+                                     "type",        range,
+                                     "default",     default_value,
+                                     "description", g_param_spec_get_blurb (parameters[i]) };
 
       json_builder_begin_object (builder);
       for (guint j = 0; j < G_N_ELEMENTS (texts); j += 2)
@@ -163,7 +168,8 @@ print_description_as_json (GType type, GParamSpec **parameters, guint n_paramete
 static gint
 describe_op (WeftCommandCall *call, const gchar *name, GError **error)
 {
-  GType type = weft_plugin_registry_lookup (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_OP, name, error);
+  GType type =
+      weft_plugin_registry_lookup (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_OP, name, error);
   g_autoptr (GTypeClass) klass = NULL;
   g_autofree GParamSpec **parameters = NULL;
   guint n_parameters = 0;
@@ -182,7 +188,8 @@ describe_op (WeftCommandCall *call, const gchar *name, GError **error)
 static gint
 list_ops (WeftCommandCall *call)
 {
-  g_auto (GStrv) names = weft_plugin_registry_list_names (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_OP);
+  g_auto (GStrv) names =
+      weft_plugin_registry_list_names (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_OP);
   g_autoptr (JsonArray) array = json_array_new ();
   g_autoptr (JsonNode) root = NULL;
 
@@ -290,7 +297,8 @@ read_ops (JsonNode *root, const gchar *where, GPtrArray *ops, GError **error)
 
 /* One line of `model_parameters`: a name, its shape and its dtype. */
 static gboolean
-read_model_parameter (const gchar *name, JsonNode *node, const gchar *where, WeftOpContext *context, GError **error)
+read_model_parameter (const gchar *name, JsonNode *node, const gchar *where, WeftOpContext *context,
+                      GError **error)
 {
   JsonObject *object = JSON_NODE_HOLDS_OBJECT (node) ? json_node_get_object (node) : NULL;
   JsonNode *dims_node = object != NULL ? get_member (object, "shape") : NULL;
@@ -370,19 +378,22 @@ read_request (const gchar *name, const gchar *path, Request *request, GError **e
   if (!JSON_NODE_HOLDS_OBJECT (request->root))
     return refuse (path, "(the document)", "an object", error);
   object = json_node_get_object (request->root);
-  sources = check_name (name, object, path, error) ? read_texts (object, "source_patterns", path, error) : NULL;
+  sources =
+      check_name (name, object, path, error) ? read_texts (object, "source_patterns", path, error) : NULL;
   targets = sources != NULL ? read_texts (object, "target_patterns", path, error) : NULL;
   if (targets == NULL)
     return FALSE;
   request->ops = g_ptr_array_new_with_free_func (g_object_unref);
   request->context = weft_op_context_new ((const gchar *const *) sources, (const gchar *const *) targets);
-  return read_context (object, path, request->context, error) && read_ops (request->root, path, request->ops, error);
+  return read_context (object, path, request->context, error)
+         && read_ops (request->root, path, request->ops, error);
 }
 
 /* Applying. */
 
 static gboolean
-read_input (JsonNode *node, const gchar *where, WeftStateDict *tensors, WeftTensorGroups *inputs, GError **error)
+read_input (JsonNode *node, const gchar *where, WeftStateDict *tensors, WeftTensorGroups *inputs,
+            GError **error)
 {
   JsonObject *object = JSON_NODE_HOLDS_OBJECT (node) ? json_node_get_object (node) : NULL;
   const gchar *key = object != NULL ? get_text (get_member (object, "key")) : NULL;
@@ -403,8 +414,8 @@ read_input (JsonNode *node, const gchar *where, WeftStateDict *tensors, WeftTens
 
       if (tensor == NULL)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "%s: input '%s' names tensor '%s', which is not there", where,
-                       key, names[i]);
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                       "%s: input '%s' names tensor '%s', which is not there", where, key, names[i]);
           return FALSE;
         }
       if (is_list)
@@ -438,7 +449,8 @@ get_output_name (WeftTensorGroups *outputs, guint group, guint position)
 {
   const gchar *name = weft_tensor_groups_get_name (outputs, group);
 
-  return weft_tensor_groups_is_list (outputs, group) ? g_strdup_printf ("%s#%u", name, position) : g_strdup (name);
+  return weft_tensor_groups_is_list (outputs, group) ? g_strdup_printf ("%s#%u", name, position)
+                                                     : g_strdup (name);
 }
 
 static WeftStateDict *
@@ -572,7 +584,8 @@ run_op (WeftCommandCall *call, GError **error)
   if (options->parameters_path == NULL && call->n_arguments == 1)
     return describe_op (call, call->arguments[0], error);
   if (options->parameters_path == NULL)
-    weft_command_set_usage_error (error, "to apply an op to '%s', give its parameters with --params", call->arguments[1]);
+    weft_command_set_usage_error (error, "to apply an op to '%s', give its parameters with --params",
+                                  call->arguments[1]);
   else if (!options->wants_inverse && (call->n_arguments != 2 || options->output == NULL))
     weft_command_set_usage_error (error, "--params needs a file to read and, with -o, a file to write");
   else if (read_request (call->arguments[0], options->parameters_path, &request, error))
@@ -584,15 +597,15 @@ const WeftCommandEntry weft_op_command = {
   .name = "op",
   .arguments = "[NAME [IN.safetensors]]",
   .summary = "List the ops, describe one, or apply it to the tensors of a file",
-  .description
-  = "An op is one step of a converter, such as MergeModulelist, which stacks the tensors of a list. Without --params the op "
-    "is described from the parameters that it declares.\n\n"
-    "The parameter file is JSON: `op` (the name), `params` (its parameters), `source_patterns` and `target_patterns` (as of "
-    "the converter it stands in), and `inputs`: a list of objects with `key` (the pattern), `list` (whether tensors were "
-    "collected under it) and `tensors` (their names in the input file). `context` may hold `config`, `full_layer_name` and "
-    "`model_parameters` (name: shape and dtype).\n\n"
-    "NAME `chain` applies the ops of the member `chain`, a list of objects with `op` and `params`, one after the other.\n\n"
-    "A single output keeps its key as its name; those of a list are called key#0, key#1, ...",
+  .description =
+      "An op is one step of a converter, such as MergeModulelist, which stacks the tensors of a list. Without --params the op "
+      "is described from the parameters that it declares.\n\n"
+      "The parameter file is JSON: `op` (the name), `params` (its parameters), `source_patterns` and `target_patterns` (as of "
+      "the converter it stands in), and `inputs`: a list of objects with `key` (the pattern), `list` (whether tensors were "
+      "collected under it) and `tensors` (their names in the input file). `context` may hold `config`, `full_layer_name` and "
+      "`model_parameters` (name: shape and dtype).\n\n"
+      "NAME `chain` applies the ops of the member `chain`, a list of objects with `op` and `params`, one after the other.\n\n"
+      "A single output keeps its key as its name; those of a list are called key#0, key#1, ...",
   .max_arguments = 2,
   .options = op_options,
   .options_size = sizeof (OpOptions),

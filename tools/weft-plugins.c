@@ -77,8 +77,8 @@ add_features (JsonBuilder *builder, WeftPlugin *plugin)
 static void
 add_plugin (JsonBuilder *builder, WeftPlugin *plugin)
 {
-  g_autofree gchar *abi
-      = g_strdup_printf ("%d.%d", weft_plugin_get_abi_major (plugin), weft_plugin_get_abi_minor (plugin));
+  g_autofree gchar *abi =
+      g_strdup_printf ("%d.%d", weft_plugin_get_abi_major (plugin), weft_plugin_get_abi_minor (plugin));
 
   json_builder_begin_object (builder);
   add_string (builder, "id", weft_plugin_get_id (plugin));
@@ -145,7 +145,8 @@ print_in_full (WeftPlugin *plugin)
   for (guint i = 0; i < G_N_ELEMENTS (lines); i++)
     if (lines[i].text != NULL)
       weft_command_print ("%-12s %s\n", lines[i].label, lines[i].text);
-  weft_command_print ("%-12s %d.%d\n", "abi", weft_plugin_get_abi_major (plugin), weft_plugin_get_abi_minor (plugin));
+  weft_command_print ("%-12s %d.%d\n", "abi", weft_plugin_get_abi_major (plugin),
+                      weft_plugin_get_abi_minor (plugin));
   for (guint i = 0; i < weft_plugin_get_n_features (plugin); i++)
     {
       g_autofree gchar *kind = get_kind_name (weft_plugin_get_feature_kind (plugin, i));
@@ -202,11 +203,11 @@ const WeftCommandEntry weft_plugins_command = {
   .name = "plugins",
   .arguments = "[ID]",
   .summary = "List the plugins, or show one in full",
-  .description
-  = "Plugins are shared objects that bring ops, kinds of rules, fusions and quantizers. They are looked for in the folders "
-    "of WEFT_PLUGIN_PATH, in the user's folder and in that of the library (WEFT_PLUGIN_SYSTEM_PATH replaces it).\n\n"
-    "A plugin that cannot be used stays in the list with the reason. WEFT_PLUGIN_DENY takes globs of plugins and "
-    "features that shall not be used.",
+  .description =
+      "Plugins are shared objects that bring ops, kinds of rules, fusions and quantizers. They are looked for in the folders "
+      "of WEFT_PLUGIN_PATH, in the user's folder and in that of the library (WEFT_PLUGIN_SYSTEM_PATH replaces it).\n\n"
+      "A plugin that cannot be used stays in the list with the reason. WEFT_PLUGIN_DENY takes globs of plugins and "
+      "features that shall not be used.",
   .differs = "with --failed: there is a plugin that cannot be used",
   .max_arguments = 1,
   .options = plugins_options,

@@ -64,7 +64,7 @@ typedef enum
 } WeftThreadPolicy;
 
 /**
- * WeftConversionOpsInterface: (skip)
+ * WeftConversionOpsInterface:
  * @g_iface: the parent
  * @convert: makes the outputs; never reads an element
  * @dup_inverse: a new op that undoes this one, or %NULL with %WEFT_ERROR_NOT_REVERSIBLE
@@ -79,10 +79,24 @@ struct _WeftConversionOpsInterface
 {
   GTypeInterface g_iface;
 
-  /*< private >*/
+  /**
+   * WeftConversionOpsInterface::convert: (skip)
+   */
   WeftTensorGroups *(*convert) (WeftConversionOps *self, WeftTensorGroups *inputs, WeftOpContext *context, GError **error);
+
+  /**
+   * WeftConversionOpsInterface::dup_inverse: (skip)
+   */
   WeftConversionOps *(*dup_inverse) (WeftConversionOps *self, GError **error);
+
+  /**
+   * WeftConversionOpsInterface::get_traits: (skip)
+   */
   WeftOpTraits (*get_traits) (WeftConversionOps *self);
+
+  /**
+   * WeftConversionOpsInterface::get_thread_policy: (skip)
+   */
   WeftThreadPolicy (*get_thread_policy) (WeftConversionOps *self);
 };
 

@@ -24,7 +24,7 @@ G_BEGIN_DECLS
 WEFT_PUBLIC G_DECLARE_INTERFACE (WeftWeightTransform, weft_weight_transform, WEFT, WEIGHT_TRANSFORM, GObject)
 
 /**
- * WeftWeightTransformInterface: (skip)
+ * WeftWeightTransformInterface:
  * @g_iface: the parent
  * @prepare: checks the rule and compiles its patterns, once, after construction
  * @rename_key: the new key, or %NULL if the rule does not match
@@ -39,10 +39,24 @@ struct _WeftWeightTransformInterface
 {
   GTypeInterface g_iface;
 
-  /*< private >*/
+  /**
+   * WeftWeightTransformInterface::prepare: (skip)
+   */
   gboolean (*prepare) (WeftWeightTransform *self, GError **error);
+
+  /**
+   * WeftWeightTransformInterface::rename_key: (skip)
+   */
   gchar *(*rename_key) (WeftWeightTransform *self, const gchar *key, gchar **source_pattern, GError **error);
+
+  /**
+   * WeftWeightTransformInterface::dup_inverse: (skip)
+   */
   WeftWeightTransform *(*dup_inverse) (WeftWeightTransform *self, GError **error);
+
+  /**
+   * WeftWeightTransformInterface::reset: (skip)
+   */
   void (*reset) (WeftWeightTransform *self);
 };
 
