@@ -8,6 +8,7 @@
 #include "base/weft-json.h"
 #include "base/weft-shape.h"
 #include "base/weft-text.h"
+#include "model/weft-module-tree.h"
 #include "tensor/weft-file.h"
 #include "tensor/weft-kernel.h"
 #include "tensor/weft-state-dict.h"
@@ -25,3 +26,5 @@
 #include "transform/weft-weight-renaming.h"
 #include "transform/weft-weight-transform-base.h"
 #include "transform/weft-weight-transform.h"
+#include "mapping/weft-mapping-registry.h"
+#include "mapping/weft-mapping.h"

@@ -24,7 +24,7 @@ G_BEGIN_DECLS
 WEFT_PUBLIC G_DECLARE_INTERFACE (WeftWeightTransform, weft_weight_transform, WEFT, WEIGHT_TRANSFORM, GObject)
 
 /**
- * WeftWeightTransformInterface: (skip)
+ * WeftWeightTransformInterface:
  * @g_iface: the parent
  * @prepare: checks the rule and compiles its patterns, once, after construction
  * @rename_key: the new key, or %NULL if the rule does not match
