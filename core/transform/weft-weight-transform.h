@@ -39,10 +39,24 @@ struct _WeftWeightTransformInterface
 {
   GTypeInterface g_iface;
 
-  /*< private >*/
+  /**
+   * WeftWeightTransformInterface::prepare: (skip)
+   */
   gboolean (*prepare) (WeftWeightTransform *self, GError **error);
+
+  /**
+   * WeftWeightTransformInterface::rename_key: (skip)
+   */
   gchar *(*rename_key) (WeftWeightTransform *self, const gchar *key, gchar **source_pattern, GError **error);
+
+  /**
+   * WeftWeightTransformInterface::dup_inverse: (skip)
+   */
   WeftWeightTransform *(*dup_inverse) (WeftWeightTransform *self, GError **error);
+
+  /**
+   * WeftWeightTransformInterface::reset: (skip)
+   */
   void (*reset) (WeftWeightTransform *self);
 };
 
