@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weft from Python: arrays, groups, an op as a class, and what becomes of its exceptions."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import gi
@@ -71,6 +75,23 @@ class TensorTest(unittest.TestCase):
         self.assertEqual(tensor_of(numpy.zeros((0, 3))).numpy().shape, (0, 3))
         self.assertEqual(tensor_of(2.5).numpy().shape, ())
         self.assertEqual(float(tensor_of(2.5).numpy()), 2.5)
+
+
+class LoadTest(unittest.TestCase):
+    def test_a_checkpoint_is_a_mapping(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = os.path.join(scratch, "sample")
+            subprocess.run([sys.executable, os.environ["MAKE_SAMPLE"], folder, "--shards", "2"], check=True)
+            weights = Weft.load(folder)
+            self.assertEqual(len(weights), len(list(weights)))
+            self.assertEqual(weights["model.norm.weight"].shape, (16,))
+            self.assertIn("lm_head.weight", weights)
+            self.assertNotIn("lm_head", weights)
+            self.assertEqual(weights.tensor("lm_head.weight").slice(0, 1, 2).shape, (2, 16))
+            with self.assertRaises(KeyError):
+                weights["lm_head"]
+            with self.assertRaises(GLib.Error):
+                Weft.load(os.path.join(scratch, "nothing"))
 
 
 class OpTest(unittest.TestCase):
