@@ -21,7 +21,7 @@ WEFT_PUBLIC
 G_DECLARE_INTERFACE (WeftSink, weft_sink, WEFT, SINK, GObject)
 
 /**
- * WeftSinkInterface: (skip)
+ * WeftSinkInterface:
  * @g_iface: the parent
  * @prepare: looks at the outputs and says how many batches there will be
  * @begin_batch: makes room for a batch and appends its #WeftTransfer elements, each named as its output; sets
@@ -40,6 +40,8 @@ struct _WeftSinkInterface
   GTypeInterface g_iface;
 
   /*< private >*/
+  /* Transfers carry pointers and descriptors: the slots are for C. */
+#ifndef __GI_SCANNER__
   gboolean (*prepare) (WeftSink *self, WeftStateDict *outputs, guint *n_batches, GError **error);
   gboolean (*begin_batch) (WeftSink *self, guint batch, GArray *transfers, gboolean *is_filled,
                            GError **error);
@@ -47,6 +49,7 @@ struct _WeftSinkInterface
   gboolean (*end_batch) (WeftSink *self, guint batch, GError **error);
   gboolean (*finish) (WeftSink *self, GError **error);
   void (*abandon) (WeftSink *self);
+#endif
 };
 
 WEFT_PUBLIC gboolean weft_sink_write (WeftSink *self, WeftStateDict *outputs,
