@@ -67,20 +67,6 @@ G_DEFINE_ABSTRACT_TYPE_WITH_CODE (WeftConversionOpsBase, weft_conversion_ops_bas
                                   G_IMPLEMENT_INTERFACE (WEFT_TYPE_CONVERSION_OPS, weft_conversion_ops_base_iface_init))
 
 static void
-weft_conversion_ops_base_set_property (GObject *object, guint id, const GValue *value, GParamSpec *pspec)
-{
-  if (!weft_op_parameter_store (object, value, pspec))
-    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-}
-
-static void
-weft_conversion_ops_base_get_property (GObject *object, guint id, GValue *value, GParamSpec *pspec)
-{
-  if (!weft_op_parameter_fetch (object, value, pspec))
-    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-}
-
-static void
 weft_conversion_ops_base_finalize (GObject *object)
 {
   weft_op_parameters_clear (object);
@@ -90,8 +76,6 @@ weft_conversion_ops_base_finalize (GObject *object)
 static void
 weft_conversion_ops_base_class_init (WeftConversionOpsBaseClass *klass)
 {
-  G_OBJECT_CLASS (klass)->set_property = weft_conversion_ops_base_set_property;
-  G_OBJECT_CLASS (klass)->get_property = weft_conversion_ops_base_get_property;
   G_OBJECT_CLASS (klass)->finalize = weft_conversion_ops_base_finalize;
 }
 

@@ -24,16 +24,64 @@ get_storage (GParamSpec *pspec)
   return g_param_spec_get_qdata (pspec, storage_quark ());
 }
 
+static void
+set_property (GObject *object, guint id, const GValue *value, GParamSpec *pspec)
+{
+  const Storage *storage = get_storage (pspec);
+
+  g_return_if_fail (storage != NULL);
+  if (G_IS_PARAM_SPEC_INT64 (pspec))
+    G_STRUCT_MEMBER (gint64, object, storage->offset) = g_value_get_int64 (value);
+  else if (G_IS_PARAM_SPEC_DOUBLE (pspec))
+    G_STRUCT_MEMBER (gdouble, object, storage->offset) = g_value_get_double (value);
+  else if (G_IS_PARAM_SPEC_BOOLEAN (pspec))
+    G_STRUCT_MEMBER (gboolean, object, storage->offset) = g_value_get_boolean (value);
+  else if (G_IS_PARAM_SPEC_STRING (pspec))
+    G_STRUCT_MEMBER (gchar *, object, storage->offset) = g_value_dup_string (value);
+  else if (G_IS_PARAM_SPEC_BOXED (pspec))
+    G_STRUCT_MEMBER (GStrv, object, storage->offset) = g_value_dup_boxed (value);
+  else if (G_IS_PARAM_SPEC_ENUM (pspec))
+    G_STRUCT_MEMBER (WeftDtype, object, storage->offset) = g_value_get_enum (value);
+  else
+    G_STRUCT_MEMBER (GVariant *, object, storage->offset) = g_value_dup_variant (value);
+}
+
+static void
+get_property (GObject *object, guint id, GValue *value, GParamSpec *pspec)
+{
+  const Storage *storage = get_storage (pspec);
+
+  g_return_if_fail (storage != NULL);
+  if (G_IS_PARAM_SPEC_INT64 (pspec))
+    g_value_set_int64 (value, G_STRUCT_MEMBER (gint64, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_DOUBLE (pspec))
+    g_value_set_double (value, G_STRUCT_MEMBER (gdouble, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_BOOLEAN (pspec))
+    g_value_set_boolean (value, G_STRUCT_MEMBER (gboolean, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_STRING (pspec))
+    g_value_set_string (value, G_STRUCT_MEMBER (gchar *, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_BOXED (pspec))
+    g_value_set_boxed (value, G_STRUCT_MEMBER (GStrv, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_ENUM (pspec))
+    g_value_set_enum (value, (gint) G_STRUCT_MEMBER (WeftDtype, object, storage->offset));
+  else
+    g_value_set_variant (value, G_STRUCT_MEMBER (GVariant *, object, storage->offset));
+}
+
 /* The id of a property only has to be positive: the offset tells where it lives. */
 static void
 add_parameter (WeftConversionOpsBaseClass *klass, GParamSpec *pspec, gsize offset)
 {
   Storage *storage = g_new (Storage, 1);
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
 
   storage->offset = offset;
   storage->flags = WEFT_OP_PARAMETER_FLAGS_NONE;
   g_param_spec_set_qdata_full (pspec, storage_quark (), storage, g_free);
-  g_object_class_install_property (G_OBJECT_CLASS (klass), 1, pspec);
+  /* GObject does not inherit these two. */
+  object_class->set_property = set_property;
+  object_class->get_property = get_property;
+  g_object_class_install_property (object_class, 1, pspec);
 }
 
 /**
@@ -208,54 +256,6 @@ weft_op_parameter_get_flags (GParamSpec *pspec)
   const Storage *storage = get_storage (pspec);
 
   return storage != NULL ? storage->flags : WEFT_OP_PARAMETER_FLAGS_NONE;
-}
-
-gboolean
-weft_op_parameter_store (GObject *object, const GValue *value, GParamSpec *pspec)
-{
-  const Storage *storage = get_storage (pspec);
-
-  if (storage == NULL)
-    return FALSE;
-  if (G_IS_PARAM_SPEC_INT64 (pspec))
-    G_STRUCT_MEMBER (gint64, object, storage->offset) = g_value_get_int64 (value);
-  else if (G_IS_PARAM_SPEC_DOUBLE (pspec))
-    G_STRUCT_MEMBER (gdouble, object, storage->offset) = g_value_get_double (value);
-  else if (G_IS_PARAM_SPEC_BOOLEAN (pspec))
-    G_STRUCT_MEMBER (gboolean, object, storage->offset) = g_value_get_boolean (value);
-  else if (G_IS_PARAM_SPEC_STRING (pspec))
-    G_STRUCT_MEMBER (gchar *, object, storage->offset) = g_value_dup_string (value);
-  else if (G_IS_PARAM_SPEC_BOXED (pspec))
-    G_STRUCT_MEMBER (GStrv, object, storage->offset) = g_value_dup_boxed (value);
-  else if (G_IS_PARAM_SPEC_ENUM (pspec))
-    G_STRUCT_MEMBER (WeftDtype, object, storage->offset) = g_value_get_enum (value);
-  else
-    G_STRUCT_MEMBER (GVariant *, object, storage->offset) = g_value_dup_variant (value);
-  return TRUE;
-}
-
-gboolean
-weft_op_parameter_fetch (GObject *object, GValue *value, GParamSpec *pspec)
-{
-  const Storage *storage = get_storage (pspec);
-
-  if (storage == NULL)
-    return FALSE;
-  if (G_IS_PARAM_SPEC_INT64 (pspec))
-    g_value_set_int64 (value, G_STRUCT_MEMBER (gint64, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_DOUBLE (pspec))
-    g_value_set_double (value, G_STRUCT_MEMBER (gdouble, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_BOOLEAN (pspec))
-    g_value_set_boolean (value, G_STRUCT_MEMBER (gboolean, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_STRING (pspec))
-    g_value_set_string (value, G_STRUCT_MEMBER (gchar *, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_BOXED (pspec))
-    g_value_set_boxed (value, G_STRUCT_MEMBER (GStrv, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_ENUM (pspec))
-    g_value_set_enum (value, (gint) G_STRUCT_MEMBER (WeftDtype, object, storage->offset));
-  else
-    g_value_set_variant (value, G_STRUCT_MEMBER (GVariant *, object, storage->offset));
-  return TRUE;
 }
 
 GPtrArray *
