@@ -96,7 +96,8 @@ compute_dequantize (gconstpointer params, const WeftKernelView *output, const We
             code = e2m1_values[(((const guint8 *) inputs[WEIGHT].elements)[element / 2] >> (element % 2 * 4)) & 15];
           else
             code = ((const gfloat *) inputs[WEIGHT].elements)[element];
-          values[element] = code * (scales[row * n_scales + i / group] * factor);
+          /* In this order: it decides the last bit. */
+          values[element] = code * scales[row * n_scales + i / group] * factor;
         }
     }
   return TRUE;
