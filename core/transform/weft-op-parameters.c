@@ -100,10 +100,12 @@ add_parameter (WeftConversionOpsBaseClass *klass, GParamSpec *pspec, gsize offse
  * Since: 1.0
  */
 void
-weft_op_class_add_int (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                       gint64 minimum, gint64 maximum, gint64 default_value, gsize offset)
+weft_op_class_add_int (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                       const gchar *blurb, gint64 minimum, gint64 maximum, gint64 default_value, gsize offset)
 {
-  add_parameter (klass, g_param_spec_int64 (name, nick, blurb, minimum, maximum, default_value, PARAMETER_FLAGS), offset);
+  add_parameter (klass,
+                 g_param_spec_int64 (name, nick, blurb, minimum, maximum, default_value, PARAMETER_FLAGS),
+                 offset);
 }
 
 /**
@@ -122,10 +124,13 @@ weft_op_class_add_int (WeftConversionOpsBaseClass *klass, const gchar *name, con
  * Since: 1.0
  */
 void
-weft_op_class_add_double (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                          gdouble minimum, gdouble maximum, gdouble default_value, gsize offset)
+weft_op_class_add_double (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                          const gchar *blurb, gdouble minimum, gdouble maximum, gdouble default_value,
+                          gsize offset)
 {
-  add_parameter (klass, g_param_spec_double (name, nick, blurb, minimum, maximum, default_value, PARAMETER_FLAGS), offset);
+  add_parameter (klass,
+                 g_param_spec_double (name, nick, blurb, minimum, maximum, default_value, PARAMETER_FLAGS),
+                 offset);
 }
 
 /**
@@ -142,8 +147,8 @@ weft_op_class_add_double (WeftConversionOpsBaseClass *klass, const gchar *name, 
  * Since: 1.0
  */
 void
-weft_op_class_add_boolean (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                           gboolean default_value, gsize offset)
+weft_op_class_add_boolean (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                           const gchar *blurb, gboolean default_value, gsize offset)
 {
   add_parameter (klass, g_param_spec_boolean (name, nick, blurb, default_value, PARAMETER_FLAGS), offset);
 }
@@ -162,8 +167,8 @@ weft_op_class_add_boolean (WeftConversionOpsBaseClass *klass, const gchar *name,
  * Since: 1.0
  */
 void
-weft_op_class_add_string (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                          const gchar *default_value, gsize offset)
+weft_op_class_add_string (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                          const gchar *blurb, const gchar *default_value, gsize offset)
 {
   add_parameter (klass, g_param_spec_string (name, nick, blurb, default_value, PARAMETER_FLAGS), offset);
 }
@@ -181,8 +186,8 @@ weft_op_class_add_string (WeftConversionOpsBaseClass *klass, const gchar *name, 
  * Since: 1.0
  */
 void
-weft_op_class_add_strings (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                           gsize offset)
+weft_op_class_add_strings (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                           const gchar *blurb, gsize offset)
 {
   add_parameter (klass, g_param_spec_boxed (name, nick, blurb, G_TYPE_STRV, PARAMETER_FLAGS), offset);
 }
@@ -201,10 +206,12 @@ weft_op_class_add_strings (WeftConversionOpsBaseClass *klass, const gchar *name,
  * Since: 1.0
  */
 void
-weft_op_class_add_dtype (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                         WeftDtype default_value, gsize offset)
+weft_op_class_add_dtype (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                         const gchar *blurb, WeftDtype default_value, gsize offset)
 {
-  add_parameter (klass, g_param_spec_enum (name, nick, blurb, WEFT_TYPE_DTYPE, (gint) default_value, PARAMETER_FLAGS), offset);
+  add_parameter (
+      klass, g_param_spec_enum (name, nick, blurb, WEFT_TYPE_DTYPE, (gint) default_value, PARAMETER_FLAGS),
+      offset);
 }
 
 /**
@@ -223,8 +230,9 @@ weft_op_class_add_dtype (WeftConversionOpsBaseClass *klass, const gchar *name, c
  * Since: 1.0
  */
 void
-weft_op_class_add_variant (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                           const gchar *type_string, const gchar *default_value, gsize offset)
+weft_op_class_add_variant (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                           const gchar *blurb, const gchar *type_string, const gchar *default_value,
+                           gsize offset)
 {
   const GVariantType *type = G_VARIANT_TYPE (type_string);
   GVariant *value = default_value != NULL ? g_variant_parse (type, default_value, NULL, NULL, NULL) : NULL;
@@ -242,7 +250,8 @@ weft_op_class_add_variant (WeftConversionOpsBaseClass *klass, const gchar *name,
  * Since: 1.0
  */
 void
-weft_op_class_set_parameter_flags (WeftConversionOpsBaseClass *klass, const gchar *name, WeftOpParameterFlags flags)
+weft_op_class_set_parameter_flags (WeftConversionOpsBaseClass *klass, const gchar *name,
+                                   WeftOpParameterFlags flags)
 {
   GParamSpec *pspec = g_object_class_find_property (G_OBJECT_CLASS (klass), name);
 

@@ -7,24 +7,15 @@
 
 /* Ops that belong to a quantizer and are tested with it. */
 static const gchar *const quantizer_ops[] = {
-  "Fp8Quantize",
-  "Fp8Dequantize",
-  "Mxfp4Dequantize",
-  "Mxfp4Deserialize",
-  "Mxfp4Quantize",
-  "CompressedTensorsDequantize",
-  "ConvertFP8LinearScale",
-  "RevertFP8LinearScale",
-  "Bnb4bitDeserialize",
-  "Bnb4bitQuantize",
-  "Bnb8bitDeserialize",
-  "Bnb8bitQuantize",
-  "MetalDequantize",
-  "MetalQuantize",
-  "BitNetDeserialize",
-  "Dequantize",
-  "GgufDequantize",
-  NULL,
+  "Fp8Quantize",           "Fp8Dequantize",
+  "Mxfp4Dequantize",       "Mxfp4Deserialize",
+  "Mxfp4Quantize",         "CompressedTensorsDequantize",
+  "ConvertFP8LinearScale", "RevertFP8LinearScale",
+  "Bnb4bitDeserialize",    "Bnb4bitQuantize",
+  "Bnb8bitDeserialize",    "Bnb8bitQuantize",
+  "MetalDequantize",       "MetalQuantize",
+  "BitNetDeserialize",     "Dequantize",
+  "GgufDequantize",        NULL,
 };
 
 /* A safetensors file in memory. */
@@ -77,8 +68,8 @@ archive_get (Archive *self, const gchar *name)
 
   for (guint i = 0; i < json_array_get_length (shape); i++)
     dims[i] = json_array_get_int_element (shape, i);
-  tensor = weft_tensor_new_from_bytes (weft_dtype_from_name (json_object_get_string_member (entry, "dtype")), dims,
-                                       json_array_get_length (shape), bytes, &error);
+  tensor = weft_tensor_new_from_bytes (weft_dtype_from_name (json_object_get_string_member (entry, "dtype")),
+                                       dims, json_array_get_length (shape), bytes, &error);
   g_assert_no_error (error);
   return tensor;
 }
@@ -118,8 +109,9 @@ add_parameters (WeftOpContext *context, JsonObject *parameters)
 
       for (guint i = 0; i < shape.rank; i++)
         shape.dims[i] = json_array_get_int_element (dims, i);
-      weft_op_context_add_parameter (context, name->data, &shape,
-                                     weft_dtype_from_name (json_object_get_string_member (parameter, "dtype")));
+      weft_op_context_add_parameter (
+          context, name->data, &shape,
+          weft_dtype_from_name (json_object_get_string_member (parameter, "dtype")));
     }
 }
 
@@ -128,12 +120,15 @@ make_context (JsonObject *params)
 {
   g_auto (GStrv) sources = get_strings (params, "source_patterns");
   g_auto (GStrv) targets = get_strings (params, "target_patterns");
-  WeftOpContext *context = weft_op_context_new ((const gchar *const *) sources, (const gchar *const *) targets);
-  JsonObject *known = json_object_has_member (params, "context") ? json_object_get_object_member (params, "context") : NULL;
+  WeftOpContext *context =
+      weft_op_context_new ((const gchar *const *) sources, (const gchar *const *) targets);
+  JsonObject *known =
+      json_object_has_member (params, "context") ? json_object_get_object_member (params, "context") : NULL;
 
   if (known == NULL)
     return context;
-  weft_op_context_set_full_layer_name (context, json_object_get_string_member_with_default (known, "full_layer_name", NULL));
+  weft_op_context_set_full_layer_name (
+      context, json_object_get_string_member_with_default (known, "full_layer_name", NULL));
   if (json_object_has_member (known, "config"))
     weft_op_context_set_config (context, json_object_get_member (known, "config"));
   if (json_object_has_member (known, "model_parameters"))
@@ -178,7 +173,9 @@ make_ops (JsonObject *params)
 
   for (guint i = 0; i < n_ops; i++)
     {
-      JsonObject *op = is_chain ? json_array_get_object_element (json_object_get_array_member (params, "chain"), i) : params;
+      JsonObject *op = is_chain
+                           ? json_array_get_object_element (json_object_get_array_member (params, "chain"), i)
+                           : params;
       const gchar *name = json_object_get_string_member (op, "op");
       g_autoptr (GError) error = NULL;
 
@@ -242,8 +239,9 @@ compare_tensor (WeftTensor *found, WeftTensor *expected, JsonObject *compare)
     return g_strdup (error->message);
   if (weft_tensor_get_dtype (found) != weft_tensor_get_dtype (expected)
       || !weft_shape_equal (weft_tensor_get_shape (found), weft_tensor_get_shape (expected)))
-    return g_strdup_printf ("%s %s, expected %s %s", weft_dtype_get_name (weft_tensor_get_dtype (found)), found_text,
-                            weft_dtype_get_name (weft_tensor_get_dtype (expected)), expected_text);
+    return g_strdup_printf ("%s %s, expected %s %s", weft_dtype_get_name (weft_tensor_get_dtype (found)),
+                            found_text, weft_dtype_get_name (weft_tensor_get_dtype (expected)),
+                            expected_text);
   if (g_bytes_equal (found_bytes, expected_bytes))
     return NULL;
   if (is_loose
@@ -254,13 +252,15 @@ compare_tensor (WeftTensor *found, WeftTensor *expected, JsonObject *compare)
 }
 
 static gchar *
-compare_outputs (WeftTensorGroups *outputs, JsonArray *expected, const gchar *folder, const gchar *file, JsonObject *compare)
+compare_outputs (WeftTensorGroups *outputs, JsonArray *expected, const gchar *folder, const gchar *file,
+                 JsonObject *compare)
 {
   g_auto (Archive) archive = { NULL };
 
   archive_load (&archive, folder, file);
   if (weft_tensor_groups_get_n_groups (outputs) != json_array_get_length (expected))
-    return g_strdup_printf ("%u outputs, expected %u", weft_tensor_groups_get_n_groups (outputs), json_array_get_length (expected));
+    return g_strdup_printf ("%u outputs, expected %u", weft_tensor_groups_get_n_groups (outputs),
+                            json_array_get_length (expected));
   for (guint i = 0; i < json_array_get_length (expected); i++)
     {
       JsonObject *entry = json_array_get_object_element (expected, i);
@@ -268,15 +268,17 @@ compare_outputs (WeftTensorGroups *outputs, JsonArray *expected, const gchar *fo
       g_auto (GStrv) names = get_strings (entry, "tensors");
 
       if (g_strcmp0 (weft_tensor_groups_get_name (outputs, i), key) != 0)
-        return g_strdup_printf ("output %u is '%s', expected '%s'", i, weft_tensor_groups_get_name (outputs, i), key);
+        return g_strdup_printf ("output %u is '%s', expected '%s'", i,
+                                weft_tensor_groups_get_name (outputs, i), key);
       if (weft_tensor_groups_is_list (outputs, i) != json_object_get_boolean_member (entry, "list")
           || weft_tensor_groups_get_n_tensors (outputs, i) != g_strv_length (names))
-        return g_strdup_printf ("'%s' has %u tensors, expected %u", key, weft_tensor_groups_get_n_tensors (outputs, i),
-                                g_strv_length (names));
+        return g_strdup_printf ("'%s' has %u tensors, expected %u", key,
+                                weft_tensor_groups_get_n_tensors (outputs, i), g_strv_length (names));
       for (guint j = 0; names[j] != NULL; j++)
         {
           g_autoptr (WeftTensor) tensor = archive_get (&archive, names[j]);
-          g_autofree gchar *difference = compare_tensor (weft_tensor_groups_get_tensor (outputs, i, j), tensor, compare);
+          g_autofree gchar *difference =
+              compare_tensor (weft_tensor_groups_get_tensor (outputs, i, j), tensor, compare);
 
           if (difference != NULL)
             return g_strdup_printf ("'%s': %s", names[j], difference);
@@ -316,7 +318,9 @@ compare_reverse (GPtrArray *ops, JsonObject *expected)
   JsonArray *reverse;
 
   if (json_object_get_null_member (expected, "reverse"))
-    return inverses == NULL && g_error_matches (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE) ? NULL : g_strdup ("has an inverse");
+    return inverses == NULL && g_error_matches (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE)
+               ? NULL
+               : g_strdup ("has an inverse");
   if (inverses == NULL)
     return g_strdup (error->message);
   reverse = json_object_get_array_member (expected, "reverse");
@@ -327,11 +331,14 @@ compare_reverse (GPtrArray *ops, JsonObject *expected)
       JsonObject *entry = json_array_get_object_element (reverse, i);
       g_autoptr (JsonObject) found = weft_op_to_json (inverses->pdata[i]);
 
-      if (g_strcmp0 (json_object_get_string_member (found, "type"), json_object_get_string_member (entry, "op")) != 0)
+      if (g_strcmp0 (json_object_get_string_member (found, "type"),
+                     json_object_get_string_member (entry, "op"))
+          != 0)
         return g_strdup_printf ("the inverse is %s", json_object_get_string_member (found, "type"));
       json_object_remove_member (found, "type");
       if (!json_object_equal (found, json_object_get_object_member (entry, "params")))
-        return g_strdup_printf ("the inverse %s has other parameters", json_object_get_string_member (entry, "op"));
+        return g_strdup_printf ("the inverse %s has other parameters",
+                                json_object_get_string_member (entry, "op"));
     }
   return NULL;
 }
@@ -370,7 +377,8 @@ run_case (const gchar *folder, JsonObject *params, GPtrArray *ops, JsonObject *e
   if (is_error)
     return g_strdup ("must fail");
   g_clear_pointer (&difference, g_free);
-  difference = compare_outputs (outputs, json_object_get_array_member (expected, "outputs"), folder, "expected.safetensors", compare);
+  difference = compare_outputs (outputs, json_object_get_array_member (expected, "outputs"), folder,
+                                "expected.safetensors", compare);
   return difference != NULL ? g_steal_pointer (&difference) : compare_reverse (ops, expected);
 }
 
