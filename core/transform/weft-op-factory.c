@@ -61,7 +61,9 @@ describe_type (GParamSpec *pspec)
     case G_TYPE_ENUM:
       return pspec->value_type == WEFT_TYPE_DTYPE ? "the name of a dtype" : "the name of a value";
     case G_TYPE_VARIANT:
-      return g_variant_type_peek_string (G_PARAM_SPEC_VARIANT (pspec)->type);
+      if (g_variant_type_equal (G_PARAM_SPEC_VARIANT (pspec)->type, G_VARIANT_TYPE ("ax")))
+        return "a whole number or a list of them";
+      return "of another form";
     default:
       return pspec->value_type == G_TYPE_STRV ? "a list of strings" : g_type_name (pspec->value_type);
     }

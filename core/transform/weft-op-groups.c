@@ -173,6 +173,34 @@ weft_op_split_evenly (WeftTensor *tensor, gint axis, gint64 n_parts, GError **er
 }
 
 /**
+ * weft_op_unstack:
+ * @tensor: a tensor
+ * @axis: axis that counts modules, such as experts
+ * @error: return location
+ *
+ * Returns: (transfer full) (element-type WeftTensor): one tensor of rank r - 1 for each index of @axis, at least one
+ * Errors: %WEFT_ERROR_SHAPE if there is no such axis or it is empty; %WEFT_ERROR_LIMIT for more than 65,536 parts
+ * Since: 1.0
+ */
+GPtrArray *
+weft_op_unstack (WeftTensor *tensor, gint axis, GError **error)
+{
+  guint resolved;
+  gint64 n_parts;
+
+  if (!weft_shape_resolve_axis (weft_tensor_get_shape (tensor), axis, &resolved, error))
+    return NULL;
+  n_parts = weft_tensor_get_dim (tensor, (gint) resolved);
+  if (n_parts < 1 || n_parts > MAX_PARTS)
+    {
+      g_set_error (error, WEFT_ERROR, n_parts < 1 ? WEFT_ERROR_SHAPE : WEFT_ERROR_LIMIT,
+                   "axis %u counts %" G_GINT64_FORMAT " modules, expected 1 to %d", resolved, n_parts, MAX_PARTS);
+      return NULL;
+    }
+  return weft_tensor_unstack (tensor, axis, error);
+}
+
+/**
  * weft_op_get_only_target:
  * @context: the op's context
  * @error: return location

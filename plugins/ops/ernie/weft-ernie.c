@@ -88,7 +88,7 @@ add_experts (WeftErnieSplit *self, GPtrArray *sources, const gchar *pattern, gui
       g_autoptr (GPtrArray) parts =
           weft_op_split_evenly (sources->pdata[i], (gint) self->concat_dim, n_targets, error);
       g_autoptr (GPtrArray) experts =
-          parts != NULL ? weft_tensor_unstack (parts->pdata[target], (gint) self->stack_dim, error) : NULL;
+          parts != NULL ? weft_op_unstack (parts->pdata[target], (gint) self->stack_dim, error) : NULL;
 
       for (guint j = 0; experts != NULL && j < experts->len; j++)
         {

@@ -2,8 +2,6 @@
 /* The tensors of a list of modules, such as experts, as one tensor with an axis of its own, and back. */
 #include "weft.h"
 
-#define MAX_MODULES 65536
-
 typedef struct
 {
   WeftConversionOpsBase parent_instance;
@@ -83,21 +81,8 @@ weft_modulelist_merge_class_init (WeftModulelistMergeClass *klass)
 static gboolean
 unstack_group (WeftTensorGroups *outputs, const gchar *pattern, WeftTensor *tensor, gint axis, GError **error)
 {
-  guint resolved;
-  gint64 n_modules;
-  g_autoptr (GPtrArray) modules = NULL;
+  g_autoptr (GPtrArray) modules = weft_op_unstack (tensor, axis, error);
 
-  if (!weft_shape_resolve_axis (weft_tensor_get_shape (tensor), axis, &resolved, error))
-    return FALSE;
-  n_modules = weft_tensor_get_dim (tensor, (gint) resolved);
-  if (n_modules < 1 || n_modules > MAX_MODULES)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
-                   "'%s' has %" G_GINT64_FORMAT " modules on axis %d, expected 1 to %d", pattern, n_modules,
-                   axis, MAX_MODULES);
-      return FALSE;
-    }
-  modules = weft_tensor_unstack (tensor, axis, error);
   for (guint i = 0; modules != NULL && i < modules->len; i++)
     {
       g_autofree gchar *name = weft_op_expand_star (pattern, i);
