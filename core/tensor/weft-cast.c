@@ -247,21 +247,24 @@ DEFINE_INTEGER_CODEC (U32, WeftAnyU32)
 DEFINE_INTEGER_CODEC (I32, WeftAnyI32)
 DEFINE_LOOP (decode_run_BOOL, WeftAnyU8, WeftAnyI64, in != 0)
 
-static void
+WEFT_VECTORISED static void
 decode_run_F4 (const void *source, void *destination, gsize n_elements)
 {
-  const guint8 *packed = source;
-  WeftAnyU32 *bits = destination;
+  const guint8 *restrict packed = source;
+  WeftAnyU32 *restrict bits = destination;
 
-  for (gsize i = 0; i < n_elements; i++)
-    bits[i] = decode_F4 (packed[i / 2] >> (i % 2 * 4) & 0xf);
+  for (gsize i = 0; i < n_elements / 2; i++)
+    {
+      bits[2 * i] = decode_F4 (packed[i] & 0xf);
+      bits[2 * i + 1] = decode_F4 (packed[i] >> 4);
+    }
 }
 
-static void
+WEFT_VECTORISED static void
 encode_run_F4 (const void *source, void *destination, gsize n_elements)
 {
-  const WeftAnyU32 *bits = source;
-  guint8 *packed = destination;
+  const WeftAnyU32 *restrict bits = source;
+  guint8 *restrict packed = destination;
 
   for (gsize i = 0; i < n_elements / 2; i++)
     packed[i] = (guint8)(encode_F4 (bits[2 * i]) | encode_F4 (bits[2 * i + 1]) << 4);

@@ -14,6 +14,10 @@
 #define CACHE_LINE 64
 #define VECTOR_BYTES 16
 
+/* Tiles that are transposed before the next block; measured, as the best balance of runs read and runs written. */
+#define BLOCK_ROWS 2
+#define BLOCK_COLUMNS 8
+
 typedef struct
 {
   gint64 extent;
@@ -150,6 +154,19 @@ fill_plane (guint8 *destination, const guint8 *source, const Plane *plane)
 
 typedef void (*TileFunc) (guint8 *to, gint64 to_stride, const guint8 *from, gint64 from_stride);
 
+static void
+transpose_block (guint8 *destination, const guint8 *source, const Plane *block, TileFunc transpose_tile)
+{
+  const gint64 n = CACHE_LINE / (gint64)block->unit;
+
+  for (gint64 j = 0; j < block->column.extent; j += n)
+    for (gint64 i = 0; i < block->row.extent; i += n)
+      transpose_tile (destination + i * block->row.destination_stride + j * block->column.destination_stride,
+                      block->column.destination_stride,
+                      source + i * block->row.source_stride + j * block->column.source_stride,
+                      block->row.source_stride);
+}
+
 /* Whole tiles, then the rest at the ends of columns and of rows. */
 static void
 transpose_plane (guint8 *destination, const guint8 *source, const Plane *plane, TileFunc transpose_tile,
@@ -159,12 +176,15 @@ transpose_plane (guint8 *destination, const guint8 *source, const Plane *plane, 
   const gint64 n_rows = plane->row.extent / n * n, n_columns = plane->column.extent / n * n;
   Plane rest = *plane;
 
-  for (gint64 i = 0; i < n_rows; i += n)
-    for (gint64 j = 0; j < n_columns; j += n)
-      transpose_tile (destination + i * plane->row.destination_stride + j * plane->column.destination_stride,
-                      plane->column.destination_stride,
-                      source + i * plane->row.source_stride + j * plane->column.source_stride,
-                      plane->row.source_stride);
+  for (gint64 j = 0; j < n_columns; j += BLOCK_COLUMNS * n)
+    for (gint64 i = 0; i < n_rows; i += BLOCK_ROWS * n)
+      {
+        rest.row.extent = MIN (BLOCK_ROWS * n, n_rows - i);
+        rest.column.extent = MIN (BLOCK_COLUMNS * n, n_columns - j);
+        transpose_block (
+            destination + i * plane->row.destination_stride + j * plane->column.destination_stride,
+            source + i * plane->row.source_stride + j * plane->column.source_stride, &rest, transpose_tile);
+      }
 
   rest.row.extent = n_rows;
   rest.column.extent = plane->column.extent - n_columns;
