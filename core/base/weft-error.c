@@ -7,4 +7,8 @@
  * Returns: the quark of %WEFT_ERROR
  * Since: 1.0
  */
-G_DEFINE_QUARK (weft-error-quark, weft_error)
+GQuark
+weft_error_quark (void)
+{
+  return g_quark_from_static_string ("weft-error-quark");
+}

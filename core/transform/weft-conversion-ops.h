@@ -26,6 +26,10 @@ WEFT_PUBLIC G_DECLARE_INTERFACE (WeftConversionOps, weft_conversion_ops, WEFT, C
  * @WEFT_OP_TRAITS_EXPANDS_STAR: names its outputs by numbers put in place of a `*` of its targets
  * @WEFT_OP_TRAITS_STACKS_LIST: the order in a collected list is an axis of its output, so that the list must be complete
  * @WEFT_OP_TRAITS_NEEDS_VALUES: computes values, so that no layout proof is possible
+ * @WEFT_OP_TRAITS_DROPS_ZEROS: drops elements that should all be zero, and its inverse puts zeros there: it is
+ *   reversible on the condition that they are, which is checked while converting
+ * @WEFT_OP_TRAITS_CONSUMES_COMPANIONS: takes companions (scales, zero points) into their weight, so that later ops of
+ *   the chain do not miss the source patterns of the companions
  *
  * What an op's class may do. Class data, declared once.
  *
@@ -38,6 +42,8 @@ typedef enum /*< flags >*/
   WEFT_OP_TRAITS_EXPANDS_STAR = 1 << 1,
   WEFT_OP_TRAITS_STACKS_LIST = 1 << 2,
   WEFT_OP_TRAITS_NEEDS_VALUES = 1 << 3,
+  WEFT_OP_TRAITS_DROPS_ZEROS = 1 << 4,
+  WEFT_OP_TRAITS_CONSUMES_COMPANIONS = 1 << 5,
 } WeftOpTraits;
 
 /**
@@ -58,11 +64,12 @@ typedef enum
 } WeftThreadPolicy;
 
 /**
- * WeftConversionOpsInterface: (skip)
+ * WeftConversionOpsInterface:
  * @g_iface: the parent
  * @convert: makes the outputs; never reads an element
  * @dup_inverse: a new op that undoes this one, or %NULL with %WEFT_ERROR_NOT_REVERSIBLE
  * @get_traits: what the class may do
+ * @get_thread_policy: where its functions may be called
  *
  * The slots that the runner calls. #WeftConversionOpsBase fills them from its own.
  *
@@ -72,10 +79,25 @@ struct _WeftConversionOpsInterface
 {
   GTypeInterface g_iface;
 
-  /*< private >*/
+  /**
+   * WeftConversionOpsInterface::convert: (skip)
+   */
   WeftTensorGroups *(*convert) (WeftConversionOps *self, WeftTensorGroups *inputs, WeftOpContext *context, GError **error);
+
+  /**
+   * WeftConversionOpsInterface::dup_inverse: (skip)
+   */
   WeftConversionOps *(*dup_inverse) (WeftConversionOps *self, GError **error);
+
+  /**
+   * WeftConversionOpsInterface::get_traits: (skip)
+   */
   WeftOpTraits (*get_traits) (WeftConversionOps *self);
+
+  /**
+   * WeftConversionOpsInterface::get_thread_policy: (skip)
+   */
+  WeftThreadPolicy (*get_thread_policy) (WeftConversionOps *self);
 };
 
 #define WEFT_TYPE_CONVERSION_OPS_BASE (weft_conversion_ops_base_get_type ())
@@ -137,20 +159,12 @@ WEFT_PUBLIC WeftTensorGroups  *weft_conversion_ops_convert     (WeftConversionOp
                                                                 WeftOpContext *context, GError **error);
 WEFT_PUBLIC WeftConversionOps *weft_conversion_ops_dup_inverse (WeftConversionOps *self, GError **error);
 WEFT_PUBLIC WeftOpTraits       weft_conversion_ops_get_traits  (WeftConversionOps *self);
+WEFT_PUBLIC WeftThreadPolicy   weft_conversion_ops_get_thread_policy (WeftConversionOps *self);
 WEFT_PUBLIC const gchar       *weft_conversion_ops_get_name    (WeftConversionOps *self);
 
-/* Class data and declared parameters. An op's parameter is a construct property stored at @offset of its instance. */
+/* Class data that Python and JavaScript set from their class initialiser; C sets the members. */
 WEFT_PUBLIC void weft_conversion_ops_base_class_set_traits (WeftConversionOpsBaseClass *klass, WeftOpTraits traits);
-WEFT_PUBLIC void weft_op_class_add_int     (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                            const gchar *blurb, gint64 minimum, gint64 maximum, gint64 default_value, gsize offset);
-WEFT_PUBLIC void weft_op_class_add_boolean (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                            const gchar *blurb, gboolean default_value, gsize offset);
-WEFT_PUBLIC void weft_op_class_add_string  (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                            const gchar *blurb, const gchar *default_value, gsize offset);
-WEFT_PUBLIC void weft_op_class_add_strings (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                            const gchar *blurb, gsize offset);
-WEFT_PUBLIC void weft_op_class_add_variant (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                            const gchar *blurb, const gchar *type_string, const gchar *default_value, gsize offset);
+WEFT_PUBLIC void weft_conversion_ops_base_class_set_thread_policy (WeftConversionOpsBaseClass *klass, WeftThreadPolicy policy);
 
 /* Making ops by name. The name is the JSON "type", as `MergeModulelist`; parameters are JSON members. */
 WEFT_PUBLIC WeftConversionOps *weft_op_new            (const gchar *name, JsonObject *parameters, const gchar *where, GError **error);
@@ -158,5 +172,39 @@ WEFT_PUBLIC JsonObject        *weft_op_to_json        (WeftConversionOps *self);
 WEFT_PUBLIC WeftTensorGroups  *weft_op_chain_convert  (GPtrArray *ops, WeftTensorGroups *inputs, WeftOpContext *context,
                                                        GError **error);
 WEFT_PUBLIC GPtrArray         *weft_op_chain_dup_inverse (GPtrArray *ops, GError **error);
+
+/**
+ * WEFT_DEFINE_OP_WITH_PARENT: (skip)
+ * @TypeName: name of the instance struct, which is defined before and begins with that of the parent
+ * @type_name: the same with underscores
+ * @ParentName: name of the parent's instance struct
+ * @PARENT_TYPE: its GType
+ *
+ * Defines a dynamic GType whose class differs from its parent's in `type_name_class_init` only.
+ *
+ * Since: 1.0
+ */
+#define WEFT_DEFINE_OP_WITH_PARENT(TypeName, type_name, ParentName, PARENT_TYPE) \
+  typedef struct \
+  { \
+    ParentName##Class parent_class; \
+  } TypeName##Class; \
+  GType type_name##_get_type (void); \
+  G_DEFINE_DYNAMIC_TYPE (TypeName, type_name, PARENT_TYPE) \
+  static void type_name##_class_finalize (TypeName##Class *klass) {} \
+  static void type_name##_init (TypeName *self) {}
+
+/**
+ * WEFT_DEFINE_OP: (skip)
+ * @TypeName: name of the instance struct, which is defined before and begins with a #WeftConversionOpsBase
+ * @type_name: the same with underscores
+ *
+ * Defines the dynamic GType of an op. The file adds `type_name_class_init`, which sets the slots, the traits and
+ * declares the parameters.
+ *
+ * Since: 1.0
+ */
+#define WEFT_DEFINE_OP(TypeName, type_name) \
+  WEFT_DEFINE_OP_WITH_PARENT (TypeName, type_name, WeftConversionOpsBase, WEFT_TYPE_CONVERSION_OPS_BASE)
 
 G_END_DECLS

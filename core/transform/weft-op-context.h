@@ -22,9 +22,10 @@ WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftOpContext, weft_op_context, WEFT, OP_CONTE
 
 WEFT_PUBLIC WeftOpContext *weft_op_context_new                    (const gchar *const *source_patterns,
                                                                    const gchar *const *target_patterns);
+WEFT_PUBLIC WeftOpContext *weft_op_context_new_with_sources       (WeftOpContext *self, const gchar *const *source_patterns);
 WEFT_PUBLIC void           weft_op_context_set_full_layer_name    (WeftOpContext *self, const gchar *full_layer_name);
 WEFT_PUBLIC void           weft_op_context_set_config             (WeftOpContext *self, JsonNode *config);
-WEFT_PUBLIC void           weft_op_context_set_parameters         (WeftOpContext *self, GHashTable *parameters);
+WEFT_PUBLIC void           weft_op_context_share_parameters       (WeftOpContext *self, WeftOpContext *other);
 WEFT_PUBLIC void           weft_op_context_add_parameter          (WeftOpContext *self, const gchar *name, const WeftShape *shape,
                                                                    WeftDtype dtype);
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A base: where the elements of a piece come from. Private to the tensor room. */
+#pragma once
+
+#include "tensor/weft-file.h"
+#include "tensor/weft-kernel.h"
+#include "tensor/weft-tensor-source.h"
+
+typedef enum
+{
+  WEFT_BASE_FILE,
+  WEFT_BASE_MEMORY,
+  WEFT_BASE_CONSTANT,
+  WEFT_BASE_POINTWISE,
+  WEFT_BASE_KERNEL,
+  WEFT_BASE_SOURCE,
+  WEFT_BASE_UNREADABLE,
+} WeftBaseKind;
+
+typedef enum
+{
+  WEFT_POINTWISE_CAST,
+  WEFT_POINTWISE_BITCAST,
+  WEFT_POINTWISE_SCALE,
+  WEFT_POINTWISE_SHIFT,
+} WeftPointwise;
+
+typedef struct _WeftBase WeftBase;
+
+struct _WeftBase
+{
+  gatomicrefcount ref_count;
+  guint8 kind;
+  guint8 dtype;
+  /* Some element comes from a source that is to be read on the owner's thread. */
+  guint8 needs_owner;
+  gint64 n_elements;
+  union
+  {
+    struct
+    {
+      WeftFile *file;
+      guint64 offset;
+    } file;
+    GBytes *bytes;
+    guint8 element[8];
+    struct
+    {
+      WeftBase *input;
+      gdouble operand;
+      WeftPointwise function;
+    } pointwise;
+    struct
+    {
+      const WeftKernel *kernel;
+      gpointer params;
+      GDestroyNotify destroy;
+      WeftShape *shape;
+      WeftTensor **inputs;
+      guint n_inputs;
+    } kernel;
+    WeftTensorSource *source;
+  };
+};
+
+/* Units: elements for whole-byte dtypes, the smallest whole-byte run of elements for the others. */
+guint weft_dtype_get_unit_elements (WeftDtype dtype);
+guint weft_dtype_get_unit_bytes (WeftDtype dtype);
+
+WeftBase *weft_base_new (WeftBaseKind kind, WeftDtype dtype, gint64 n_elements);
+WeftBase *weft_base_new_pointwise (WeftBase *input, WeftPointwise function, WeftDtype dtype, gdouble operand);
+WeftBase *weft_base_ref (WeftBase *self);
+void weft_base_unref (WeftBase *self);
+gboolean weft_base_equal (const WeftBase *a, const WeftBase *b);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftBase, weft_base_unref)

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/weft-base-private.h"
+#include "tensor/weft-cast-private.h"
+
+#include <string.h>
+
+guint
+weft_dtype_get_unit_elements (WeftDtype dtype)
+{
+  switch (weft_dtype_get_bits (dtype))
+    {
+    case 4:
+      return 2;
+    case 6:
+      return 4;
+    default:
+      return 1;
+    }
+}
+
+guint
+weft_dtype_get_unit_bytes (WeftDtype dtype)
+{
+  return weft_dtype_get_unit_elements (dtype) * weft_dtype_get_bits (dtype) / 8;
+}
+
+WeftBase *
+weft_base_new (WeftBaseKind kind, WeftDtype dtype, gint64 n_elements)
+{
+  WeftBase *self = g_new0 (WeftBase, 1);
+
+  g_atomic_ref_count_init (&self->ref_count);
+  self->kind = kind;
+  self->dtype = dtype;
+  self->n_elements = n_elements;
+  return self;
+}
+
+/* The same addresses (in elements) with each element passed through a function. A cast that undoes a widening one
+ * gives its input back, which is how the proof of a round trip sees through casts. */
+WeftBase *
+weft_base_new_pointwise (WeftBase *input, WeftPointwise function, WeftDtype dtype, gdouble operand)
+{
+  WeftBase *self;
+
+  if (function == WEFT_POINTWISE_CAST && input->kind == WEFT_BASE_POINTWISE
+      && input->pointwise.function == WEFT_POINTWISE_CAST && input->pointwise.input->dtype == dtype
+      && weft_cast_is_widening (dtype, input->dtype))
+    return weft_base_ref (input->pointwise.input);
+  if (function == WEFT_POINTWISE_BITCAST && input->kind == WEFT_BASE_POINTWISE
+      && input->pointwise.function == WEFT_POINTWISE_BITCAST && input->pointwise.input->dtype == dtype)
+    return weft_base_ref (input->pointwise.input);
+  self = weft_base_new (WEFT_BASE_POINTWISE, dtype, input->n_elements);
+  self->needs_owner = input->needs_owner;
+  self->pointwise.input = weft_base_ref (input);
+  self->pointwise.function = function;
+  self->pointwise.operand = operand;
+  return self;
+}
+
+WeftBase *
+weft_base_ref (WeftBase *self)
+{
+  g_atomic_ref_count_inc (&self->ref_count);
+  return self;
+}
+
+void
+weft_base_unref (WeftBase *self)
+{
+  if (!g_atomic_ref_count_dec (&self->ref_count))
+    return;
+  switch ((WeftBaseKind) self->kind)
+    {
+    case WEFT_BASE_FILE:
+      weft_file_unref (self->file.file);
+      break;
+    case WEFT_BASE_MEMORY:
+      g_bytes_unref (self->bytes);
+      break;
+    case WEFT_BASE_POINTWISE:
+      weft_base_unref (self->pointwise.input);
+      break;
+    case WEFT_BASE_KERNEL:
+      for (guint i = 0; i < self->kernel.n_inputs; i++)
+        weft_tensor_unref (self->kernel.inputs[i]);
+      g_free (self->kernel.inputs);
+      weft_shape_free (self->kernel.shape);
+      if (self->kernel.destroy != NULL)
+        self->kernel.destroy (self->kernel.params);
+      break;
+    case WEFT_BASE_SOURCE:
+      g_object_unref (self->source);
+      break;
+    case WEFT_BASE_CONSTANT:
+    case WEFT_BASE_UNREADABLE:
+      break;
+    }
+  g_free (self);
+}
+
+/* Whether two bases hold the same elements for sure. Different objects that read one file extent are equal. */
+gboolean
+weft_base_equal (const WeftBase *a, const WeftBase *b)
+{
+  if (a == b)
+    return TRUE;
+  if (a->kind != b->kind || a->dtype != b->dtype || a->n_elements != b->n_elements)
+    return FALSE;
+  if (a->kind == WEFT_BASE_FILE)
+    return a->file.file == b->file.file && a->file.offset == b->file.offset;
+  if (a->kind == WEFT_BASE_CONSTANT)
+    return memcmp (a->element, b->element, sizeof a->element) == 0;
+  if (a->kind == WEFT_BASE_POINTWISE)
+    return a->pointwise.function == b->pointwise.function && a->pointwise.operand == b->pointwise.operand
+           && weft_base_equal (a->pointwise.input, b->pointwise.input);
+  return FALSE;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scattered reads. Private to the tensor room. */
+#pragma once
+
+#include <sys/uio.h>
+
+#include "tensor/weft-file.h"
+
+/* Reads consecutive bytes into several buffers, at most IOV_MAX of them; @vectors is used up. */
+gboolean weft_file_read_vectors (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_vectors,
+                                 GError **error);
+void weft_file_count_bytes_read (WeftFile *self, guint64 n_bytes);

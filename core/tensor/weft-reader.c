@@ -1,0 +1,784 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/weft-reader-private.h"
+
+#include "tensor/weft-arithmetic-private.h"
+#include "tensor/weft-cast-private.h"
+#include "tensor/weft-copy-private.h"
+#include "tensor/weft-file-private.h"
+
+#include <limits.h>
+#include <string.h>
+
+typedef struct
+{
+  WeftFile *file;
+  guint64 offset;
+  guint8 *destination;
+  gsize n_bytes;
+} Run;
+
+typedef struct
+{
+  guint8 *bytes;
+  gsize size;
+} Scratch;
+
+static void
+scratch_free (gpointer user_data)
+{
+  Scratch *scratch = user_data;
+
+  g_free (scratch->bytes);
+  g_free (scratch);
+}
+
+void
+weft_reader_init (WeftReader *self, gsize limit)
+{
+  *self = (WeftReader){ .limit = limit };
+  self->runs = g_array_new (FALSE, FALSE, sizeof (Run));
+  self->scratch = g_ptr_array_new_with_free_func (scratch_free);
+}
+
+void
+weft_reader_clear (WeftReader *self)
+{
+  g_clear_pointer (&self->runs, g_array_unref);
+  g_clear_pointer (&self->scratch, g_ptr_array_unref);
+}
+
+void
+weft_reader_reset (WeftReader *self)
+{
+  g_array_set_size (self->runs, 0);
+  self->scratch_depth = 0;
+}
+
+/* Buffers are taken and given back in stack order, so that a thread reuses the same few. */
+static guint8 *
+take_scratch (WeftReader *self, gsize n_bytes)
+{
+  Scratch *scratch;
+
+  if (self->scratch_depth == self->scratch->len)
+    g_ptr_array_add (self->scratch, g_new0 (Scratch, 1));
+  scratch = self->scratch->pdata[self->scratch_depth++];
+  if (scratch->size < n_bytes)
+    {
+      g_free (scratch->bytes);
+      scratch->bytes = g_malloc (n_bytes);
+      scratch->size = n_bytes;
+    }
+  return scratch->bytes;
+}
+
+static void
+give_scratch (WeftReader *self)
+{
+  self->scratch_depth--;
+}
+
+void
+weft_reader_add_run (WeftReader *self, WeftFile *file, guint64 offset, guint8 *destination, gsize n_bytes)
+{
+  Run run = { file, offset, destination, n_bytes };
+
+  g_array_append_val (self->runs, run);
+}
+
+static gint
+compare_runs (gconstpointer a, gconstpointer b)
+{
+  const Run *run_a = a;
+  const Run *run_b = b;
+
+  if (run_a->file != run_b->file)
+    return run_a->file < run_b->file ? -1 : 1;
+  return (run_a->offset > run_b->offset) - (run_a->offset < run_b->offset);
+}
+
+gboolean
+weft_reader_flush (WeftReader *self, GError **error)
+{
+  struct iovec vectors[512];
+  guint8 hole[WEFT_HOLE_BYTES];
+  guint i = 0;
+
+  g_array_sort (self->runs, compare_runs);
+  while (i < self->runs->len)
+    {
+      const Run *run = &g_array_index (self->runs, Run, i);
+      WeftFile *file = run->file;
+      guint64 start = run->offset;
+      guint64 end = start;
+      guint n_vectors = 0;
+
+      for (; i < self->runs->len && n_vectors + 2 <= G_N_ELEMENTS (vectors); i++)
+        {
+          run = &g_array_index (self->runs, Run, i);
+          if (run->file != file || run->offset < end
+              || (n_vectors > 0 && run->offset - end >= WEFT_HOLE_BYTES))
+            break;
+          if (run->offset > end)
+            vectors[n_vectors++] = (struct iovec){ hole, run->offset - end };
+          vectors[n_vectors++] = (struct iovec){ run->destination, run->n_bytes };
+          end = run->offset + run->n_bytes;
+          self->counters.n_bytes_kept += run->n_bytes;
+        }
+      self->counters.n_bytes_read += end - start;
+      if (!weft_file_read_vectors (file, start, vectors, n_vectors, error))
+        {
+          g_array_set_size (self->runs, 0);
+          return FALSE;
+        }
+    }
+  g_array_set_size (self->runs, 0);
+  return TRUE;
+}
+
+static void
+copy_piece (const WeftPiece *piece, gsize unit_bytes, const guint8 *source, guint8 *origin)
+{
+  gint64 extents[WEFT_MAX_LOOPS], destinations[WEFT_MAX_LOOPS], sources[WEFT_MAX_LOOPS];
+
+  for (guint i = 0; i < piece->n_loops; i++)
+    {
+      extents[i] = piece->loops[i].extent;
+      destinations[i] = piece->loops[i].destination;
+      sources[i] = piece->loops[i].source;
+    }
+  weft_copy_loops (origin, source, unit_bytes, piece->n_loops, extents, destinations, sources);
+}
+
+static gboolean
+is_run (const WeftPiece *piece)
+{
+  return piece->n_loops == 0
+         || (piece->n_loops == 1 && piece->loops[0].destination == 1 && piece->loops[0].source == 1);
+}
+
+/* The loop that moves furthest in the source. */
+static guint
+find_outer_loop (const WeftPiece *piece)
+{
+  guint outer = 0;
+
+  for (guint i = 1; i < piece->n_loops; i++)
+    if (piece->loops[i].source > piece->loops[outer].source
+        || (piece->loops[i].source == piece->loops[outer].source
+            && piece->loops[i].extent > piece->loops[outer].extent))
+      outer = i;
+  return outer;
+}
+
+/* Whether the source of a piece has holes that are not read through. */
+static gboolean
+has_wide_hole (const WeftPiece *piece, gsize unit_bytes)
+{
+  WeftPiece rest = *piece;
+  gint64 span = weft_piece_get_last_source (piece) - piece->source + 1;
+
+  while (rest.n_loops > 0)
+    {
+      guint outer = find_outer_loop (&rest);
+      WeftLoop loop = rest.loops[outer];
+
+      span -= (loop.extent - 1) * loop.source;
+      if ((loop.source - span) * (gint64) unit_bytes >= WEFT_HOLE_BYTES)
+        return TRUE;
+      rest.loops[outer] = rest.loops[--rest.n_loops];
+    }
+  return FALSE;
+}
+
+typedef gboolean (*FillFunc) (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error);
+
+/* Cuts the loop that moves furthest in the source into groups of @n_rounds and fills each by @fill. */
+static gboolean
+fill_in_rounds (WeftReader *self, const WeftPiece *piece, guint8 *origin, gint64 n_rounds, FillFunc fill,
+                GError **error)
+{
+  guint outer = find_outer_loop (piece);
+  gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
+  WeftLoop loop = piece->loops[outer];
+
+  n_rounds = CLAMP (n_rounds, 1, loop.extent);
+  for (gint64 i = 0; i < loop.extent; i += n_rounds)
+    {
+      WeftPiece part = *piece;
+
+      part.destination += i * loop.destination;
+      part.source += i * loop.source;
+      part.loops[outer].extent = MIN (n_rounds, loop.extent - i);
+      if (part.loops[outer].extent == 1)
+        weft_piece_normalise (&part);
+      if (!fill (self, &part, origin + (gsize) (i * loop.destination) * unit_bytes, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Bytes from the first to the last source unit of a piece. */
+static gsize
+get_source_span (const WeftPiece *piece, gsize unit_bytes)
+{
+  return (gsize) (weft_piece_get_last_source (piece) - piece->source + 1) * unit_bytes;
+}
+
+static gint64
+get_rounds_within (const WeftPiece *piece, gsize unit_bytes, gsize limit)
+{
+  gint64 stride = piece->loops[find_outer_loop (piece)].source;
+
+  return stride > 0 ? (gint64) (limit / unit_bytes) / stride : G_MAXINT64;
+}
+
+static gboolean
+fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
+{
+  gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
+  WeftFile *file = piece->base->file.file;
+  guint64 offset = piece->base->file.offset + (guint64) piece->source * unit_bytes;
+  gsize span = get_source_span (piece, unit_bytes);
+  guint8 *band;
+  gboolean ok;
+
+  if (is_run (piece))
+    {
+      weft_reader_add_run (self, file, offset, origin, span);
+      return TRUE;
+    }
+  if (has_wide_hole (piece, unit_bytes))
+    return fill_in_rounds (self, piece, origin, 1, fill_from_file, error);
+  if (span > self->limit)
+    return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
+                           fill_from_file, error);
+  band = take_scratch (self, span);
+  ok = weft_file_read (file, offset, band, span, error);
+  if (ok)
+    {
+      gint64 n_kept = 1;
+
+      /* A repeated source counts once. */
+      for (guint i = 0; i < piece->n_loops; i++)
+        n_kept *= piece->loops[i].source != 0 ? piece->loops[i].extent : 1;
+      self->counters.n_bytes_kept += (guint64) n_kept * unit_bytes;
+      self->counters.n_bytes_read += span;
+      copy_piece (piece, unit_bytes, band, origin);
+    }
+  give_scratch (self);
+  return ok;
+}
+
+static gboolean
+fill_from_source (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
+{
+  gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
+  gsize span = get_source_span (piece, unit_bytes);
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (piece->n_loops > 0 && has_wide_hole (piece, unit_bytes))
+    return fill_in_rounds (self, piece, origin, 1, fill_from_source, error);
+  if (piece->n_loops > 0 && span > self->limit)
+    return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
+                           fill_from_source, error);
+  bytes = weft_tensor_source_read (piece->base->source, (guint64) piece->source * unit_bytes, span, error);
+  if (bytes == NULL)
+    return FALSE;
+  copy_piece (piece, unit_bytes, g_bytes_get_data (bytes, NULL), origin);
+  return TRUE;
+}
+
+static void
+apply_pointwise (const WeftBase *base, const guint8 *source, guint8 *destination, gsize n_elements)
+{
+  WeftDtype from = base->pointwise.input->dtype;
+
+  switch (base->pointwise.function)
+    {
+    case WEFT_POINTWISE_CAST:
+      weft_cast_lookup (from, base->dtype) (source, destination, n_elements);
+      break;
+    case WEFT_POINTWISE_SCALE:
+      weft_scale_elements (from, source, destination, n_elements, base->pointwise.operand);
+      break;
+    case WEFT_POINTWISE_SHIFT:
+      /* A bitcast has no function: its input is read under the other dtype. */
+    case WEFT_POINTWISE_BITCAST:
+    default:
+      weft_shift_elements (from, source, destination, n_elements, base->pointwise.operand);
+      break;
+    }
+}
+
+/* Packs the source side of a piece: @packed reads the distinct source units of @piece in rising order into a dense
+ * buffer, @spread copies from there to where @piece wants them. Returns the number of units. */
+static gint64
+pack_source (const WeftPiece *piece, WeftPiece *packed, WeftPiece *spread)
+{
+  gint64 count = 1;
+  gboolean is_packed[WEFT_MAX_LOOPS] = { FALSE };
+
+  *spread = *piece;
+  *packed = (WeftPiece){ .base = piece->base->pointwise.input, .source = piece->source };
+  spread->source = 0;
+  for (guint n = 0; n < piece->n_loops; n++)
+    {
+      guint inner = piece->n_loops;
+
+      for (guint i = 0; i < piece->n_loops; i++)
+        if (!is_packed[i] && (inner == piece->n_loops || piece->loops[i].source < piece->loops[inner].source))
+          inner = i;
+      is_packed[inner] = TRUE;
+      if (piece->loops[inner].source == 0)
+        continue;
+      packed->loops[packed->n_loops++] =
+          (WeftLoop){ piece->loops[inner].extent, count, piece->loops[inner].source };
+      spread->loops[inner].source = count;
+      count *= piece->loops[inner].extent;
+    }
+  weft_piece_normalise (packed);
+  return count;
+}
+
+/* Input of whole-byte elements: exactly the elements of the piece are read. */
+static gboolean
+fill_pointwise_packed (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
+{
+  const WeftBase *base = piece->base;
+  gint64 unit_elements = weft_dtype_get_unit_elements (base->dtype);
+  gsize unit_bytes = weft_dtype_get_unit_bytes (base->dtype);
+  gsize input_bytes = weft_dtype_get_unit_bytes (base->pointwise.input->dtype) * (gsize) unit_elements;
+  WeftPiece packed, spread;
+  gint64 count = pack_source (piece, &packed, &spread);
+  guint8 *input, *output;
+  gboolean ok;
+
+  if (piece->n_loops > 0 && (gsize) count * MAX (input_bytes, unit_bytes) > self->limit)
+    {
+      gint64 rounds = (gint64) (self->limit / MAX (input_bytes, unit_bytes))
+                      / MAX (1, count / piece->loops[find_outer_loop (piece)].extent);
+
+      return fill_in_rounds (self, piece, origin, rounds, fill_pointwise_packed, error);
+    }
+  if (unit_elements > 1)
+    {
+      /* From units of the output to elements of the input. */
+      packed.source *= unit_elements;
+      for (guint i = 0; i < packed.n_loops; i++)
+        {
+          packed.loops[i].destination *= unit_elements;
+          packed.loops[i].source *= unit_elements;
+        }
+      packed.loops[packed.n_loops++] = (WeftLoop){ unit_elements, 1, 1 };
+      weft_piece_normalise (&packed);
+    }
+  input = take_scratch (self, (gsize) count * input_bytes);
+  output = is_run (piece) ? origin : take_scratch (self, (gsize) count * unit_bytes);
+  ok = weft_reader_fill (self, &packed, input, error) && weft_reader_flush (self, error);
+  if (ok)
+    apply_pointwise (base, input, output, (gsize) (count * unit_elements));
+  if (ok && output != origin)
+    copy_piece (&spread, unit_bytes, output, origin);
+  if (output != origin)
+    give_scratch (self);
+  give_scratch (self);
+  return ok;
+}
+
+/* Input of sub-byte elements: the bytes that hold the elements of the piece are read, so a cut may fall inside one. */
+static gboolean
+fill_pointwise_band (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
+{
+  const WeftBase *base = piece->base;
+  gint64 input_unit = weft_dtype_get_unit_elements (base->pointwise.input->dtype);
+  gsize input_bytes = weft_dtype_get_unit_bytes (base->pointwise.input->dtype);
+  gint64 unit_elements = weft_dtype_get_unit_elements (base->dtype);
+  gsize unit_bytes = weft_dtype_get_unit_bytes (base->dtype);
+  gint64 first = piece->source * unit_elements / input_unit;
+  gint64 last = ((weft_piece_get_last_source (piece) + 1) * unit_elements - 1) / input_unit;
+  gsize n_elements = (gsize) ((last - first + 1) * input_unit);
+  WeftPiece band = { .base = base->pointwise.input, .source = first };
+  guint8 *input, *output;
+  gboolean ok;
+
+  if (piece->n_loops > 0 && has_wide_hole (piece, unit_bytes))
+    return fill_in_rounds (self, piece, origin, 1, fill_pointwise_band, error);
+  if (piece->n_loops > 0 && n_elements / (gsize) unit_elements * unit_bytes > self->limit)
+    return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
+                           fill_pointwise_band, error);
+  band.n_loops = 1;
+  band.loops[0] = (WeftLoop){ last - first + 1, 1, 1 };
+  weft_piece_normalise (&band);
+  input = take_scratch (self, (gsize) (last - first + 1) * input_bytes);
+  output = take_scratch (self, n_elements * weft_dtype_get_bits (base->dtype) / 8);
+  ok = weft_reader_fill (self, &band, input, error) && weft_reader_flush (self, error);
+  if (ok)
+    {
+      apply_pointwise (base, input, output, n_elements);
+      copy_piece (piece, unit_bytes,
+                  output + (gsize) (piece->source - first * input_unit / unit_elements) * unit_bytes, origin);
+    }
+  give_scratch (self);
+  give_scratch (self);
+  return ok;
+}
+
+static gboolean
+read_region (WeftReader *self, WeftTensor *tensor, const WeftRegion *region, guint8 *buffer, GError **error)
+{
+  g_autoptr (WeftTensor) part = weft_tensor_ref (tensor);
+
+  for (guint i = 0; i < region->rank; i++)
+    {
+      WeftTensor *cut = weft_tensor_slice (part, (gint) i, region->start[i], region->extent[i], error);
+
+      if (cut == NULL)
+        return FALSE;
+      weft_tensor_unref (part);
+      part = cut;
+    }
+  return weft_reader_read_tensor (self, part, buffer, error);
+}
+
+static gint64
+count_region (const WeftRegion *region)
+{
+  gint64 count = 1;
+
+  for (guint i = 0; i < region->rank; i++)
+    count *= region->extent[i];
+  return count;
+}
+
+static gsize
+count_bytes (WeftDtype dtype, gint64 n_elements)
+{
+  return ((gsize) n_elements * weft_dtype_get_bits (dtype) + 7) / 8;
+}
+
+static gboolean
+run_kernel (WeftReader *self, const WeftBase *base, const WeftRegion *region, guint8 *output, GError **error)
+{
+  const WeftKernel *kernel = base->kernel.kernel;
+  g_autofree WeftKernelView *inputs = g_new0 (WeftKernelView, base->kernel.n_inputs);
+  WeftKernelView view = { base->dtype, *region, output, count_region (region) };
+  guint depth = self->scratch_depth;
+  gpointer scratch = NULL;
+  gboolean ok = TRUE;
+
+  for (guint i = 0; ok && i < base->kernel.n_inputs; i++)
+    {
+      WeftTensor *tensor = base->kernel.inputs[i];
+
+      inputs[i].dtype = weft_tensor_get_dtype (tensor);
+      inputs[i].region = *region;
+      if (kernel->get_input_region != NULL)
+        kernel->get_input_region (base->kernel.params, i, region, &inputs[i].region);
+      inputs[i].n_elements = count_region (&inputs[i].region);
+      inputs[i].elements = take_scratch (self, MAX (1, count_bytes (inputs[i].dtype, inputs[i].n_elements)));
+      ok = read_region (self, tensor, &inputs[i].region, inputs[i].elements, error);
+    }
+  if (ok && kernel->get_scratch_bytes != NULL)
+    scratch = take_scratch (self, MAX (1, kernel->get_scratch_bytes (base->kernel.params, region)));
+  if (ok)
+    {
+      g_autoptr (GError) local_error = NULL;
+
+      ok = kernel->compute (base->kernel.params, &view, inputs, base->kernel.n_inputs, scratch, &local_error);
+      if (!ok && local_error != NULL)
+        g_propagate_prefixed_error (error, g_steal_pointer (&local_error), "%s: ", kernel->name);
+      else if (!ok)
+        g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: the kernel failed without an error",
+                     kernel->name);
+    }
+  self->scratch_depth = depth;
+  return ok;
+}
+
+/* The output of a kernel as a frame of axes, in units. */
+typedef struct
+{
+  WeftReader *reader;
+  const WeftBase *base;
+  guint8 *origin;
+  gint64 destination;
+  guint rank;
+  gint64 dims[WEFT_MAX_RANK];
+  gint64 strides[WEFT_MAX_RANK];
+  /* Elements a unit and a block, along each axis. */
+  gint64 scale[WEFT_MAX_RANK];
+  gint64 block[WEFT_MAX_RANK];
+} KernelFill;
+
+static void
+kernel_fill_init (KernelFill *self, WeftReader *reader, const WeftPiece *piece, guint8 *origin)
+{
+  const WeftShape *shape = piece->base->kernel.shape;
+  gint64 stride = 1;
+
+  *self = (KernelFill){ .reader = reader,
+                        .base = piece->base,
+                        .origin = origin,
+                        .destination = piece->destination,
+                        .rank = shape->rank };
+  for (guint k = shape->rank; k-- > 0; stride *= self->dims[k])
+    {
+      self->scale[k] = k + 1 == shape->rank ? weft_dtype_get_unit_elements (piece->base->dtype) : 1;
+      self->dims[k] = shape->dims[k] / self->scale[k];
+      self->strides[k] = stride;
+      self->block[k] = 1;
+    }
+  if (piece->base->kernel.kernel->get_granularity != NULL)
+    piece->base->kernel.kernel->get_granularity (piece->base->kernel.params, shape, self->block);
+}
+
+static guint
+kernel_fill_find_axis (const KernelFill *self, gint64 stride)
+{
+  guint axis = 0;
+
+  while (axis + 1 < self->rank && (self->strides[axis] > stride || self->dims[axis] == 1))
+    axis++;
+  return axis;
+}
+
+/* The smallest box of whole blocks that holds the source of a fitted piece. */
+static void
+kernel_fill_get_region (const KernelFill *self, const WeftPiece *piece, WeftRegion *region)
+{
+  gint64 span[WEFT_MAX_RANK] = { 0 };
+
+  region->rank = self->rank;
+  for (guint i = 0; i < piece->n_loops; i++)
+    {
+      guint k = kernel_fill_find_axis (self, piece->loops[i].source);
+
+      span[k] += piece->loops[i].source / self->strides[k] * (piece->loops[i].extent - 1);
+    }
+  for (guint k = 0; k < self->rank; k++)
+    {
+      gint64 at = piece->source / self->strides[k] % self->dims[k];
+      gint64 end = (at + span[k] + 1) * self->scale[k];
+
+      region->start[k] = at * self->scale[k] / self->block[k] * self->block[k];
+      region->extent[k] =
+          MIN (self->dims[k] * self->scale[k], (end + self->block[k] - 1) / self->block[k] * self->block[k])
+          - region->start[k];
+    }
+}
+
+/* Rewrites the source of a piece from addresses of the whole output to addresses of the packed region. */
+static void
+kernel_fill_localise (const KernelFill *self, const WeftRegion *region, WeftPiece *piece)
+{
+  gint64 strides[WEFT_MAX_RANK];
+  gint64 stride = 1, address = 0;
+
+  for (guint k = self->rank; k-- > 0; stride *= region->extent[k] / self->scale[k])
+    {
+      strides[k] = stride;
+      address +=
+          (piece->source / self->strides[k] % self->dims[k] - region->start[k] / self->scale[k]) * stride;
+    }
+  for (guint i = 0; i < piece->n_loops; i++)
+    {
+      guint k = kernel_fill_find_axis (self, piece->loops[i].source);
+
+      piece->loops[i].source = piece->loops[i].source / self->strides[k] * strides[k];
+    }
+  piece->source = address;
+}
+
+/* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region is too large. */
+static gboolean
+kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
+{
+  gsize unit_bytes = weft_dtype_get_unit_bytes (self->base->dtype);
+  WeftPiece local = *piece;
+  WeftRegion region;
+  gsize n_bytes;
+  guint8 *output;
+  gboolean ok;
+
+  kernel_fill_get_region (self, piece, &region);
+  n_bytes = count_bytes (self->base->dtype, count_region (&region));
+  if (n_bytes > self->reader->limit && piece->n_loops > 0)
+    {
+      guint outer = find_outer_loop (piece);
+      guint axis = kernel_fill_find_axis (self, piece->loops[outer].source);
+
+      if (region.extent[axis] > self->block[axis])
+        {
+          gint64 half = piece->loops[outer].extent / 2;
+          WeftPiece second = *piece;
+
+          local.loops[outer].extent = half;
+          second.loops[outer].extent -= half;
+          second.destination += half * piece->loops[outer].destination;
+          second.source += half * piece->loops[outer].source;
+          weft_piece_normalise (&local);
+          weft_piece_normalise (&second);
+          return kernel_fill_run (self, &local, error) && kernel_fill_run (self, &second, error);
+        }
+    }
+  kernel_fill_localise (self, &region, &local);
+  output = take_scratch (self->reader, n_bytes);
+  ok = run_kernel (self->reader, self->base, &region, output, error);
+  if (ok)
+    copy_piece (&local, unit_bytes, output + (gsize) local.source * unit_bytes,
+                self->origin + (gsize) (local.destination - self->destination) * unit_bytes);
+  give_scratch (self->reader);
+  return ok;
+}
+
+static gboolean
+fill_from_box (const WeftPiece *exchanged, gpointer user_data, GError **error)
+{
+  WeftPiece piece = *exchanged;
+
+  weft_piece_exchange (&piece);
+  return kernel_fill_run (user_data, &piece, error);
+}
+
+/* A loop that repeats its source moves nowhere in the kernel's output: its first round is computed, then copied. */
+static void
+repeat_first_round (const WeftPiece *piece, guint8 *origin)
+{
+  gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
+  WeftPiece copies = { .base = piece->base };
+
+  for (guint i = 0; i < piece->n_loops; i++)
+    if (piece->loops[i].source != 0)
+      copies.loops[copies.n_loops++] =
+          (WeftLoop){ piece->loops[i].extent, piece->loops[i].destination, piece->loops[i].destination };
+  for (guint i = 0; i < piece->n_loops; i++)
+    {
+      const WeftLoop *loop = &piece->loops[i];
+
+      if (loop->source != 0)
+        continue;
+      copies.loops[copies.n_loops++] = (WeftLoop){ loop->extent - 1, loop->destination, 0 };
+      copy_piece (&copies, unit_bytes, origin, origin + (gsize) loop->destination * unit_bytes);
+      copies.loops[copies.n_loops - 1] = (WeftLoop){ loop->extent, loop->destination, loop->destination };
+    }
+}
+
+static gboolean
+fill_from_kernel (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
+{
+  WeftPiece distinct = *piece;
+  KernelFill fill;
+
+  distinct.n_loops = 0;
+  for (guint i = 0; i < piece->n_loops; i++)
+    if (piece->loops[i].source != 0)
+      distinct.loops[distinct.n_loops++] = piece->loops[i];
+  kernel_fill_init (&fill, self, piece, origin);
+  weft_piece_exchange (&distinct);
+  weft_piece_normalise (&distinct);
+  if (!weft_piece_fit (&distinct, fill.dims, fill.rank, piece->base->kernel.kernel->name, fill_from_box,
+                       &fill, error))
+    return FALSE;
+  repeat_first_round (piece, origin);
+  return TRUE;
+}
+
+static gboolean
+fill_pointwise (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
+{
+  const WeftBase *base = piece->base;
+  WeftPiece same_bits = *piece;
+
+  if (base->pointwise.function != WEFT_POINTWISE_BITCAST)
+    return weft_dtype_get_unit_elements (base->pointwise.input->dtype) == 1
+               ? fill_pointwise_packed (self, piece, origin, error)
+               : fill_pointwise_band (self, piece, origin, error);
+  same_bits.base = base->pointwise.input;
+  return weft_reader_fill (self, &same_bits, origin, error);
+}
+
+gboolean
+weft_reader_fill (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
+{
+  const WeftBase *base = piece->base;
+  gsize unit_bytes = weft_dtype_get_unit_bytes (base->dtype);
+
+  switch ((WeftBaseKind) base->kind)
+    {
+    case WEFT_BASE_FILE:
+      return fill_from_file (self, piece, origin, error);
+    case WEFT_BASE_MEMORY:
+      copy_piece (piece, unit_bytes,
+                  (const guint8 *) g_bytes_get_data (base->bytes, NULL) + (gsize) piece->source * unit_bytes,
+                  origin);
+      return TRUE;
+    case WEFT_BASE_CONSTANT:
+      copy_piece (piece, unit_bytes, base->element, origin);
+      return TRUE;
+    case WEFT_BASE_POINTWISE:
+      return fill_pointwise (self, piece, origin, error);
+    case WEFT_BASE_KERNEL:
+      return fill_from_kernel (self, piece, origin, error);
+    case WEFT_BASE_SOURCE:
+      return fill_from_source (self, piece, origin, error);
+    case WEFT_BASE_UNREADABLE:
+    default:
+      g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                           "the elements are not there: this tensor is known by its header only");
+      return FALSE;
+    }
+}
+
+gboolean
+weft_reader_read_tensor (WeftReader *self, WeftTensor *tensor, guint8 *buffer, GError **error)
+{
+  gsize unit_bytes = weft_dtype_get_unit_bytes (tensor->dtype);
+
+  for (guint i = 0; i < tensor->layout.n_pieces; i++)
+    {
+      WeftPiece piece;
+
+      weft_layout_get_piece (&tensor->layout, i, &piece);
+      if (!weft_reader_fill (self, &piece, buffer + (gsize) piece.destination * unit_bytes, error))
+        return FALSE;
+    }
+  return weft_reader_flush (self, error);
+}
+
+/**
+ * weft_tensor_read:
+ * @self: a tensor
+ * @cancellable: (nullable): to stop early
+ * @error: return location
+ *
+ * Reads and computes all elements into memory, on the calling thread.
+ *
+ * Returns: (transfer full): the elements, row-major, little-endian
+ * Errors: %WEFT_ERROR_IO if a file cannot be read; those of kernels and sources
+ * Since: 1.0
+ */
+GBytes *
+weft_tensor_read (WeftTensor *self, GCancellable *cancellable, GError **error)
+{
+  gsize n_bytes = weft_tensor_get_n_bytes (self);
+  g_autofree guint8 *buffer = g_try_malloc (MAX (n_bytes, 1));
+  WeftReader reader;
+  gboolean ok;
+
+  if (buffer == NULL)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "no memory for a tensor of %" G_GSIZE_FORMAT " bytes",
+                   n_bytes);
+      return NULL;
+    }
+  if (g_cancellable_is_cancelled (cancellable))
+    {
+      g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "cancelled");
+      return NULL;
+    }
+  weft_reader_init (&reader, 1024 * 1024);
+  ok = weft_reader_read_tensor (&reader, self, buffer, error);
+  weft_reader_clear (&reader);
+  return ok ? g_bytes_new_take (g_steal_pointer (&buffer), n_bytes) : NULL;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/weft-tensor-groups.h"
+
+typedef struct
+{
+  gchar *name;
+  gboolean is_list;
+  GPtrArray *tensors;
+  GPtrArray *origins;
+} Group;
+
+struct _WeftTensorGroups
+{
+  GObject parent_instance;
+
+  GPtrArray *groups;
+  /* Name to position + 1. */
+  GHashTable *positions;
+};
+
+G_DEFINE_FINAL_TYPE (WeftTensorGroups, weft_tensor_groups, G_TYPE_OBJECT)
+
+static void
+group_free (gpointer user_data)
+{
+  Group *group = user_data;
+
+  g_ptr_array_unref (group->tensors);
+  g_ptr_array_unref (group->origins);
+  g_free (group->name);
+  g_free (group);
+}
+
+static void
+weft_tensor_groups_finalize (GObject *object)
+{
+  WeftTensorGroups *self = WEFT_TENSOR_GROUPS (object);
+
+  g_hash_table_unref (self->positions);
+  g_ptr_array_unref (self->groups);
+  G_OBJECT_CLASS (weft_tensor_groups_parent_class)->finalize (object);
+}
+
+static void
+weft_tensor_groups_class_init (WeftTensorGroupsClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = weft_tensor_groups_finalize;
+}
+
+static void
+weft_tensor_groups_init (WeftTensorGroups *self)
+{
+  self->groups = g_ptr_array_new_with_free_func (group_free);
+  self->positions = g_hash_table_new (g_str_hash, g_str_equal);
+}
+
+/**
+ * weft_tensor_groups_new:
+ *
+ * Returns: (transfer full): an empty map
+ * Since: 1.0
+ */
+WeftTensorGroups *
+weft_tensor_groups_new (void)
+{
+  return g_object_new (WEFT_TYPE_TENSOR_GROUPS, NULL);
+}
+
+static Group *
+ensure_group (WeftTensorGroups *self, const gchar *name, gboolean is_list)
+{
+  gpointer position = g_hash_table_lookup (self->positions, name);
+  Group *group;
+
+  if (position != NULL)
+    return self->groups->pdata[GPOINTER_TO_UINT (position) - 1];
+  group = g_new0 (Group, 1);
+  group->name = g_strdup (name);
+  group->is_list = is_list;
+  group->tensors = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
+  group->origins = g_ptr_array_new_with_free_func (g_free);
+  g_ptr_array_add (self->groups, group);
+  g_hash_table_insert (self->positions, group->name, GUINT_TO_POINTER (self->groups->len));
+  return group;
+}
+
+/**
+ * weft_tensor_groups_set:
+ * @self: a map
+ * @name: a name
+ * @tensor: (transfer none): its one tensor
+ *
+ * Gives @name one bare tensor, in place of what it had.
+ *
+ * Since: 1.0
+ */
+void
+weft_tensor_groups_set (WeftTensorGroups *self, const gchar *name, WeftTensor *tensor)
+{
+  Group *group = ensure_group (self, name, FALSE);
+
+  group->is_list = FALSE;
+  g_ptr_array_set_size (group->tensors, 0);
+  g_ptr_array_set_size (group->origins, 0);
+  g_ptr_array_add (group->tensors, weft_tensor_ref (tensor));
+  g_ptr_array_add (group->origins, NULL);
+}
+
+/**
+ * weft_tensor_groups_append:
+ * @self: a map
+ * @name: a name
+ * @tensor: (transfer none): the next tensor of its list
+ * @origin: (nullable): the key that the tensor came from, for messages
+ *
+ * Since: 1.0
+ */
+void
+weft_tensor_groups_append (WeftTensorGroups *self, const gchar *name, WeftTensor *tensor, const gchar *origin)
+{
+  Group *group = ensure_group (self, name, TRUE);
+
+  group->is_list = TRUE;
+  g_ptr_array_add (group->tensors, weft_tensor_ref (tensor));
+  g_ptr_array_add (group->origins, g_strdup (origin));
+}
+
+/**
+ * weft_tensor_groups_append_list:
+ * @self: a map
+ * @name: a name
+ *
+ * Makes sure that @name has a list, empty at first.
+ *
+ * Since: 1.0
+ */
+void
+weft_tensor_groups_append_list (WeftTensorGroups *self, const gchar *name)
+{
+  ensure_group (self, name, TRUE)->is_list = TRUE;
+}
+
+/**
+ * weft_tensor_groups_get_n_groups:
+ * @self: a map
+ *
+ * Returns: the number of names
+ * Since: 1.0
+ */
+guint
+weft_tensor_groups_get_n_groups (WeftTensorGroups *self)
+{
+  return self->groups->len;
+}
+
+static Group *
+get_group (WeftTensorGroups *self, guint group)
+{
+  g_return_val_if_fail (group < self->groups->len, NULL);
+  return self->groups->pdata[group];
+}
+
+/**
+ * weft_tensor_groups_get_name:
+ * @self: a map
+ * @group: position of a name
+ *
+ * Returns: (transfer none): the name
+ * Since: 1.0
+ */
+const gchar *
+weft_tensor_groups_get_name (WeftTensorGroups *self, guint group)
+{
+  Group *found = get_group (self, group);
+
+  return found != NULL ? found->name : NULL;
+}
+
+/**
+ * weft_tensor_groups_is_list:
+ * @self: a map
+ * @group: position of a name
+ *
+ * Returns: whether the name has a list; %FALSE for a bare tensor
+ * Since: 1.0
+ */
+gboolean
+weft_tensor_groups_is_list (WeftTensorGroups *self, guint group)
+{
+  Group *found = get_group (self, group);
+
+  return found != NULL && found->is_list;
+}
+
+/**
+ * weft_tensor_groups_get_n_tensors:
+ * @self: a map
+ * @group: position of a name
+ *
+ * Returns: the number of tensors under that name
+ * Since: 1.0
+ */
+guint
+weft_tensor_groups_get_n_tensors (WeftTensorGroups *self, guint group)
+{
+  Group *found = get_group (self, group);
+
+  return found != NULL ? found->tensors->len : 0;
+}
+
+/**
+ * weft_tensor_groups_get_tensor:
+ * @self: a map
+ * @group: position of a name
+ * @position: position in its list; 0 for a bare tensor
+ *
+ * Returns: (transfer none) (nullable): the tensor, or %NULL if there is none
+ * Since: 1.0
+ */
+WeftTensor *
+weft_tensor_groups_get_tensor (WeftTensorGroups *self, guint group, guint position)
+{
+  Group *found = get_group (self, group);
+
+  return found != NULL && position < found->tensors->len ? found->tensors->pdata[position] : NULL;
+}
+
+/**
+ * weft_tensor_groups_get_origin:
+ * @self: a map
+ * @group: position of a name
+ * @position: position in its list
+ *
+ * Returns: (transfer none) (nullable): the key that the tensor came from, if it is known
+ * Since: 1.0
+ */
+const gchar *
+weft_tensor_groups_get_origin (WeftTensorGroups *self, guint group, guint position)
+{
+  Group *found = get_group (self, group);
+
+  return found != NULL && position < found->origins->len ? found->origins->pdata[position] : NULL;
+}
+
+/**
+ * weft_tensor_groups_find:
+ * @self: a map
+ * @name: a name
+ * @group: (out) (optional): its position
+ *
+ * Returns: whether the map has @name
+ * Since: 1.0
+ */
+gboolean
+weft_tensor_groups_find (WeftTensorGroups *self, const gchar *name, guint *group)
+{
+  gpointer position = g_hash_table_lookup (self->positions, name);
+
+  if (position != NULL && group != NULL)
+    *group = GPOINTER_TO_UINT (position) - 1;
+  return position != NULL;
+}

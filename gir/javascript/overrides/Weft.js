@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weft in JavaScript: groups of tensors as something to map over, tensors as typed arrays.
+
+// Dtypes that JavaScript has a typed array for; others come as their codes (BF16 and F16: Uint16Array) or bytes.
+const ARRAYS = {
+    U8: Uint8Array, I8: Int8Array, U16: Uint16Array, I16: Int16Array, U32: Uint32Array, I32: Int32Array,
+    U64: BigUint64Array, I64: BigInt64Array, F32: Float32Array, F64: Float64Array, F16: Uint16Array, BF16: Uint16Array,
+};
+
+function _init() {
+    const Weft = this;
+
+    // The same groups, with `transform(tensor)` in place of each tensor.
+    Weft.TensorGroups.prototype.map = function (transform) {
+        const result = Weft.TensorGroups.new();
+
+        for (let group = 0; group < this.get_n_groups(); group++) {
+            const name = this.get_name(group);
+
+            if (this.is_list(group))
+                result.append_list(name);
+            for (let position = 0; position < this.get_n_tensors(group); position++) {
+                const tensor = transform(this.get_tensor(group, position));
+
+                if (this.is_list(group))
+                    result.append(name, tensor, this.get_origin(group, position));
+                else
+                    result.set(name, tensor);
+            }
+        }
+        return result;
+    };
+
+    // The tensor, or the array of tensors, of a group; undefined if there is no such group.
+    Weft.TensorGroups.prototype.lookup = function (name) {
+        const [found, group] = this.find(name);
+
+        if (!found)
+            return undefined;
+        const tensors = Array.from({length: this.get_n_tensors(group)}, (_, position) => this.get_tensor(group, position));
+        return this.is_list(group) ? tensors : tensors[0];
+    };
+
+    // The elements as a flat typed array.
+    Weft.Tensor.prototype.toArray = function () {
+        const bytes = this.read(null).toArray();
+        const ArrayType = ARRAYS[Weft.dtype_get_name(this.get_dtype())] ?? Uint8Array;
+
+        return new ArrayType(bytes.buffer, bytes.byteOffset, bytes.byteLength / ArrayType.BYTES_PER_ELEMENT);
+    };
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/weft-text.h"
+#include "weft-command-output.h"
+#include "weft-enums.h"
+
+#define BAR_CELLS 30
+#define REDRAW_MICROSECONDS 100000
+
+void
+weft_command_print (const gchar *format, ...)
+{
+  va_list values;
+
+  va_start (values, format);
+  vfprintf (stdout, format, values);
+  va_end (values);
+}
+
+void
+weft_command_print_json (JsonNode *node)
+{
+  g_autoptr (JsonGenerator) generator = json_generator_new ();
+  g_autofree gchar *text = NULL;
+
+  json_generator_set_root (generator, node);
+  json_generator_set_pretty (generator, TRUE);
+  text = json_generator_to_data (generator, NULL);
+  weft_command_print ("%s\n", text);
+}
+
+/* A result that did not reach its reader is a failure, however late it shows. */
+gboolean
+weft_command_flush (GError **error)
+{
+  gboolean is_whole;
+
+  errno = 0;
+  is_whole = fflush (stdout) == 0 && !ferror (stdout);
+  if (!is_whole)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "standard output cannot be written: %s",
+                 errno != 0 ? g_strerror (errno) : "an earlier write failed");
+  clearerr (stdout);
+  return is_whole;
+}
+
+void
+weft_command_note (WeftCommandCall *call, const gchar *format, ...)
+{
+  va_list values;
+
+  if (call->is_quiet)
+    return;
+  va_start (values, format);
+  vfprintf (stderr, format, values);
+  va_end (values);
+  fputc ('\n', stderr);
+}
+
+static void
+draw_progress (WeftCommandCall *call, guint64 n_bytes_done, guint64 n_bytes_total, gint64 now)
+{
+  gdouble fraction = n_bytes_total > 0 ? (gdouble) n_bytes_done / (gdouble) n_bytes_total : 1.0;
+  gdouble seconds = MAX ((gdouble) (now - call->progress_started) / G_USEC_PER_SEC, 1e-3);
+  guint n_full = (guint) (CLAMP (fraction, 0.0, 1.0) * BAR_CELLS);
+  g_autofree gchar *total = weft_text_format_size (n_bytes_total);
+  g_autofree gchar *speed = weft_text_format_size ((guint64) ((gdouble) n_bytes_done / seconds));
+  gchar bar[BAR_CELLS + 1];
+
+  memset (bar, ' ', BAR_CELLS);
+  memset (bar, '#', n_full);
+  bar[BAR_CELLS] = '\0';
+  fprintf (stderr, "\r[%s] %3.0f%% of %s, %s/s\033[K", bar, fraction * 100.0, total, speed);
+  fflush (stderr);
+}
+
+void
+weft_command_progress (guint64 n_bytes_done, guint64 n_bytes_total, gpointer user_data)
+{
+  WeftCommandCall *call = user_data;
+  gint64 now = g_get_monotonic_time ();
+
+  if (call->is_quiet || !isatty (STDERR_FILENO))
+    return;
+  if (call->progress_started == 0)
+    call->progress_started = now;
+  if (now - call->progress_drawn < REDRAW_MICROSECONDS && n_bytes_done < n_bytes_total)
+    return;
+  call->progress_drawn = now;
+  draw_progress (call, n_bytes_done, n_bytes_total, now);
+}
+
+/* Wipes the bar, so that what follows starts on a clean line. */
+void
+weft_command_progress_end (WeftCommandCall *call)
+{
+  if (call->progress_drawn != 0)
+    fprintf (stderr, "\r\033[K");
+  call->progress_started = 0;
+  call->progress_drawn = 0;
+}
+
+static const gchar *
+error_code_nick (const GError *error)
+{
+  g_autoptr (GEnumClass) codes = NULL;
+  GEnumValue *code;
+
+  if (error->domain == G_OPTION_ERROR)
+    return "usage";
+  if (error->domain != WEFT_ERROR)
+    return "failed";
+  codes = g_type_class_ref (WEFT_TYPE_ERROR);
+  code = g_enum_get_value (codes, error->code);
+  return code != NULL ? code->value_nick : "failed";
+}
+
+static void
+print_error_as_json (const GError *error)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+  g_autoptr (JsonNode) root = NULL;
+
+  json_builder_begin_object (builder);
+  json_builder_set_member_name (builder, "error");
+  json_builder_begin_object (builder);
+  json_builder_set_member_name (builder, "code");
+  json_builder_add_string_value (builder, error_code_nick (error));
+  json_builder_set_member_name (builder, "message");
+  json_builder_add_string_value (builder, error->message);
+  json_builder_end_object (builder);
+  json_builder_end_object (builder);
+  root = json_builder_get_root (builder);
+  weft_command_print_json (root);
+}
+
+void
+weft_command_print_error (WeftCommandCall *call, const GError *error)
+{
+  weft_command_progress_end (call);
+  fflush (stdout);
+  fprintf (stderr, "weft %s: %s\n", call->entry->name, error->message);
+  if (error->domain == G_OPTION_ERROR)
+    fprintf (stderr, "Try: weft %s --help\n", call->entry->name);
+  if (call->is_json)
+    print_error_as_json (error);
+}
