@@ -157,7 +157,7 @@ typedef void (*TileFunc) (guint8 *to, gint64 to_stride, const guint8 *from, gint
 static void
 transpose_block (guint8 *destination, const guint8 *source, const Plane *block, TileFunc transpose_tile)
 {
-  const gint64 n = CACHE_LINE / (gint64)block->unit;
+  const gint64 n = CACHE_LINE / (gint64) block->unit;
 
   for (gint64 j = 0; j < block->column.extent; j += n)
     for (gint64 i = 0; i < block->row.extent; i += n)

@@ -44,7 +44,7 @@ span (const Nest *nest, const gint64 *strides)
   gsize last = 0;
 
   for (guint i = 0; i < nest->n_loops; i++)
-    last += (gsize)((nest->extents[i] - 1) * strides[i]);
+    last += (gsize) ((nest->extents[i] - 1) * strides[i]);
   return (last + 1) * nest->element_bytes;
 }
 
@@ -55,8 +55,8 @@ copy_plainly (guint8 *destination, const guint8 *source, const Nest *nest, guint
     memcpy (destination, source, nest->element_bytes);
   else
     for (gint64 i = 0; i < nest->extents[loop]; i++)
-      copy_plainly (destination + i * nest->destination_strides[loop] * (gint64)nest->element_bytes,
-                    source + i * nest->source_strides[loop] * (gint64)nest->element_bytes, nest, loop + 1);
+      copy_plainly (destination + i * nest->destination_strides[loop] * (gint64) nest->element_bytes,
+                    source + i * nest->source_strides[loop] * (gint64) nest->element_bytes, nest, loop + 1);
 }
 
 /* Both sides start at an odd address, so that nothing is aligned; what no loop reaches stays as it was. */
@@ -69,7 +69,7 @@ check_nest (const Nest *nest)
   g_autofree guint8 *copied = g_malloc (n_destination), *expected = g_malloc (n_destination);
 
   for (gsize i = 0; i < n_source; i++)
-    source[i] = (guint8)(i * 0x9e3779b1u >> 24);
+    source[i] = (guint8) (i * 0x9e3779b1u >> 24);
   memset (copied, 0xa5, n_destination);
   memset (expected, 0xa5, n_destination);
   weft_copy_loops (copied + 1, source + 1, nest->element_bytes, nest->n_loops, nest->extents,
@@ -97,7 +97,7 @@ choose_strides (GRand *random, const Nest *nest, gint64 *strides)
 
   for (guint i = 0; i < nest->n_loops; i++)
     {
-      guint at = (guint)g_rand_int_range (random, 0, (gint32)i + 1);
+      guint at = (guint) g_rand_int_range (random, 0, (gint32) i + 1);
 
       order[i] = order[at];
       order[at] = i;
@@ -122,7 +122,7 @@ test_random (void)
       Nest nest = { .element_bytes = widths[g_rand_int_range (random, 0, G_N_ELEMENTS (widths))] };
       gint64 n_elements = 1;
 
-      nest.n_loops = (guint)g_rand_int_range (random, 0, MAX_TEST_LOOPS + 1);
+      nest.n_loops = (guint) g_rand_int_range (random, 0, MAX_TEST_LOOPS + 1);
       for (guint i = 0; i < nest.n_loops; i++)
         {
           gint64 extent = g_rand_int_range (random, 1, g_rand_boolean (random) ? 5 : 130);
