@@ -421,7 +421,11 @@ enum
   N_LANES = 16
 };
 typedef guint8 Codes __attribute__ ((vector_size (N_LANES)));
-typedef gint16 Lanes __attribute__ ((vector_size (2 * N_LANES)));
+typedef guint16 Lanes __attribute__ ((vector_size (2 * N_LANES)));
+typedef gint16 SignedLanes __attribute__ ((vector_size (2 * N_LANES)));
+
+/* Lanes of ones where a < b. Vector units compare signed numbers; these are not that large. */
+#define LANES_BELOW(a, b) ((Lanes) ((SignedLanes) (a) < (gint16) (b)))
 
 /* The magnitude grows by bits of fraction and a difference of biases. A subnormal becomes normal: its uppermost bit,
  * one after the other, is tried as the one that is implied. */
@@ -431,28 +435,28 @@ widen_lanes (const void *source, void *destination, gint n_fraction, gint bias, 
 {
   const gint exponent = to_bias - bias, infinity = 0x7fff >> to_fraction << to_fraction;
   Codes codes;
-  Lanes code, magnitude, fraction, bits, is_special;
+  Lanes code, magnitude, fraction, bits, special, is_finite;
 
   memcpy (&codes, source, sizeof codes);
   code = __builtin_convertvector(codes, Lanes);
   magnitude = code & 0x7f;
   fraction = magnitude << (to_fraction - n_fraction);
-  bits = fraction + (gint16) (exponent << to_fraction);
+  bits = fraction + (guint16) (exponent << to_fraction);
   for (gint top = n_fraction - 1; top >= 0; top--)
     {
-      Lanes is_below = magnitude < (gint16) (2 << top);
+      Lanes is_below = LANES_BELOW (magnitude, 2 << top);
       Lanes normal =
-          (magnitude << (to_fraction - top)) + (gint16) ((exponent - n_fraction + top) << to_fraction);
+          (magnitude << (to_fraction - top)) + (guint16) ((exponent - n_fraction + top) << to_fraction);
 
       bits = (normal & is_below) | (bits & ~is_below);
     }
-  bits &= magnitude != 0;
-  is_special = magnitude > (gint16) (specials == SPECIALS_IEEE ? 0x7b : 0x7e);
+  bits &= ~LANES_BELOW (magnitude, 1);
   if (specials == SPECIALS_IEEE)
-    bits = ((fraction | (gint16) infinity) & is_special) | (bits & ~is_special);
+    special = fraction | (guint16) infinity;
   else
-    bits = ((gint16) (infinity | 1 << (to_fraction - 1)) & is_special) | (bits & ~is_special);
-  bits |= (code & 0x80) << 8;
+    special = (Lanes){ 0 } + (guint16) (infinity | 1 << (to_fraction - 1));
+  is_finite = LANES_BELOW (magnitude, specials == SPECIALS_IEEE ? 0x7c : 0x7f);
+  bits = (bits & is_finite) | (special & ~is_finite) | (code & 0x80) << 8;
   memcpy (destination, &bits, sizeof bits);
 }
 
