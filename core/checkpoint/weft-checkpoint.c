@@ -345,6 +345,20 @@ weft_checkpoint_get_path (WeftCheckpoint *self)
 }
 
 /**
+ * weft_checkpoint_get_folder:
+ * @self: a checkpoint
+ *
+ * Returns: (type filename) (nullable): the folder that the checkpoint is, or %NULL if it is a single safetensors file
+ * Since: 1.0
+ */
+const gchar *
+weft_checkpoint_get_folder (WeftCheckpoint *self)
+{
+  g_return_val_if_fail (WEFT_IS_CHECKPOINT (self), NULL);
+  return self->files->folder;
+}
+
+/**
  * weft_checkpoint_get_state_dict:
  * @self: a checkpoint
  *

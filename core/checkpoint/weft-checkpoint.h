@@ -51,6 +51,7 @@ WEFT_PUBLIC WeftCheckpoint *weft_checkpoint_open_full (const gchar *path, const 
                                                        GCancellable *cancellable, GError **error);
 
 WEFT_PUBLIC const gchar *weft_checkpoint_get_path (WeftCheckpoint *self);
+WEFT_PUBLIC const gchar *weft_checkpoint_get_folder (WeftCheckpoint *self);
 WEFT_PUBLIC WeftStateDict *weft_checkpoint_get_state_dict (WeftCheckpoint *self);
 WEFT_PUBLIC JsonNode *weft_checkpoint_get_config (WeftCheckpoint *self);
 

@@ -484,7 +484,7 @@ lay_out_verbatim (WeftShardLayout *self, const gchar *file_name, GBytes *json, g
 static gboolean
 check_file_name (WeftShardLayout *self, const gchar *name, GError **error)
 {
-  gboolean is_plain = *name != '\0' && *name != '.' && strchr (name, '/') == NULL;
+  gboolean is_plain = *name != '\0' && *name != '.' && strpbrk (name, "/\n") == NULL;
 
   for (guint i = 0; i < self->files->len; i++)
     is_plain = is_plain && strcmp (get_file (self, i)->name, name) != 0;
