@@ -20,10 +20,12 @@ describe (WeftShardLayout *layout)
 
   for (guint i = 0; i < weft_shard_layout_get_n_files (layout); i++)
     {
-      g_string_append_printf (text, "%s%s:", i == 0 ? "" : " | ", weft_shard_layout_get_file_name (layout, i));
+      g_string_append_printf (text, "%s%s:", i == 0 ? "" : " | ",
+                              weft_shard_layout_get_file_name (layout, i));
       for (guint j = 0; j < weft_shard_layout_get_n_tensors (layout, i); j++)
-        g_string_append_printf (text, " %s", weft_state_dict_get_name (weft_shard_layout_get_outputs (layout),
-                                                                       weft_shard_layout_get_tensor (layout, i, j)));
+        g_string_append_printf (text, " %s",
+                                weft_state_dict_get_name (weft_shard_layout_get_outputs (layout),
+                                                          weft_shard_layout_get_tensor (layout, i, j)));
     }
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
@@ -49,11 +51,14 @@ typedef struct
 
 static const HeaderCase header_cases[] = {
   { "nothing", "", NULL, NULL, "{}      " },
-  { "no-padding", "F32[1,2,3] attn.0", NULL, NULL, "{\"attn.0\":{\"dtype\":\"F32\",\"shape\":[1,2,3],\"data_offsets\":[0,24]}}" },
-  { "seven-spaces", "F32[1,1,2,3] attn0", NULL, NULL, "{\"attn0\":{\"dtype\":\"F32\",\"shape\":[1,1,2,3],\"data_offsets\":[0,24]}}       " },
+  { "no-padding", "F32[1,2,3] attn.0", NULL, NULL,
+    "{\"attn.0\":{\"dtype\":\"F32\",\"shape\":[1,2,3],\"data_offsets\":[0,24]}}" },
+  { "seven-spaces", "F32[1,1,2,3] attn0", NULL, NULL,
+    "{\"attn0\":{\"dtype\":\"F32\",\"shape\":[1,1,2,3],\"data_offsets\":[0,24]}}       " },
   { "metadata-only", "", "framework", "pt", "{\"__metadata__\":{\"framework\":\"pt\"}}     " },
   { "empty-metadata", "", "", NULL, "{\"__metadata__\":{}}" },
-  { "metadata-first", "U8[1] a", "format", "pt", "{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}" },
+  { "metadata-first", "U8[1] a", "format", "pt",
+    "{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}" },
   { "dtype-then-name", "F32[1] b, F32[2] a, I64[1] c, F32[1] B", NULL, NULL,
     "{\"c\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]},\"B\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
     "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[12,20]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[20,24]}}" },
@@ -68,9 +73,11 @@ test_header (gconstpointer user_data)
 {
   const HeaderCase *c = user_data;
   g_autoptr (WeftStateDict) outputs = fixture_outputs (c->outputs);
-  g_autoptr (GHashTable) metadata = c->key == NULL ? NULL : metadata_new (*c->key == '\0' ? NULL : c->key, c->value);
+  g_autoptr (GHashTable) metadata =
+      c->key == NULL ? NULL : metadata_new (*c->key == '\0' ? NULL : c->key, c->value);
   g_autoptr (GError) error = NULL;
-  g_autoptr (WeftShardLayout) layout = weft_shard_layout_new_by_size (outputs, WEFT_DEFAULT_MAX_SHARD_BYTES, metadata, NULL, &error);
+  g_autoptr (WeftShardLayout) layout =
+      weft_shard_layout_new_by_size (outputs, WEFT_DEFAULT_MAX_SHARD_BYTES, metadata, NULL, &error);
   g_autoptr (GString) expected = g_string_new (c->header);
   g_autofree gchar *header = NULL;
 
@@ -85,9 +92,11 @@ test_header (gconstpointer user_data)
 static void
 test_dtype_order (void)
 {
-  static const gchar *const descending[] = { "U64", "I64", "F64", "C64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16",
-                                             "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "F8_E4M3", "F8_E5M2", "I8", "U8",
-                                             "F6_E3M2", "F6_E2M3", "F4", "BOOL" };
+  static const gchar *const descending[] = { "U64",     "I64",         "F64",         "C64",     "F32",
+                                             "U32",     "I32",         "BF16",        "F16",     "U16",
+                                             "I16",     "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "F8_E4M3",
+                                             "F8_E5M2", "I8",          "U8",          "F6_E3M2", "F6_E2M3",
+                                             "F4",      "BOOL" };
   g_autoptr (WeftStateDict) outputs = weft_state_dict_new ();
   g_autoptr (GString) expected = g_string_new ("model.safetensors:");
   g_autoptr (GError) error = NULL;
@@ -120,13 +129,18 @@ typedef struct
 } SizeCase;
 
 static const SizeCase size_cases[] = {
-  { "big-before-filling", "U8[3] a, U8[20] big, U8[3] c", 10, "model-00001-of-00002.safetensors: big | model-00002-of-00002.safetensors: a c" },
+  { "big-before-filling", "U8[3] a, U8[20] big, U8[3] c", 10,
+    "model-00001-of-00002.safetensors: big | model-00002-of-00002.safetensors: a c" },
   { "exactly-full-fits", "U8[4] a, U8[6] b", 10, "model.safetensors: a b" },
-  { "one-more-does-not", "U8[4] a, U8[7] b", 10, "model-00001-of-00002.safetensors: a | model-00002-of-00002.safetensors: b" },
-  { "exactly-the-limit", "U8[10] a, U8[10] b", 10, "model-00001-of-00002.safetensors: a | model-00002-of-00002.safetensors: b" },
-  { "only-big", "U8[11] a, U8[12] b", 10, "model-00001-of-00002.safetensors: a | model-00002-of-00002.safetensors: b" },
+  { "one-more-does-not", "U8[4] a, U8[7] b", 10,
+    "model-00001-of-00002.safetensors: a | model-00002-of-00002.safetensors: b" },
+  { "exactly-the-limit", "U8[10] a, U8[10] b", 10,
+    "model-00001-of-00002.safetensors: a | model-00002-of-00002.safetensors: b" },
+  { "only-big", "U8[11] a, U8[12] b", 10,
+    "model-00001-of-00002.safetensors: a | model-00002-of-00002.safetensors: b" },
   { "empty-tensors", "U8[0] a, U8[10] b, U8[0] c", 10, "model.safetensors: a b c" },
-  { "limit-0", "U8[0] a, U8[1] b", 0, "model-00001-of-00002.safetensors: b | model-00002-of-00002.safetensors: a" },
+  { "limit-0", "U8[0] a, U8[1] b", 0,
+    "model-00001-of-00002.safetensors: b | model-00002-of-00002.safetensors: a" },
   { "nothing", "", 10, "model.safetensors:" },
 };
 
@@ -136,13 +150,15 @@ test_size (gconstpointer user_data)
   const SizeCase *c = user_data;
   g_autoptr (WeftStateDict) outputs = fixture_outputs (c->outputs);
   g_autoptr (GError) error = NULL;
-  g_autoptr (WeftShardLayout) layout = weft_shard_layout_new_by_size (outputs, c->max_bytes, NULL, NULL, &error);
+  g_autoptr (WeftShardLayout) layout =
+      weft_shard_layout_new_by_size (outputs, c->max_bytes, NULL, NULL, &error);
   g_autofree gchar *found = NULL;
 
   g_assert_no_error (error);
   found = describe (layout);
   g_assert_cmpstr (found, ==, c->layout);
-  g_assert_cmpint (weft_shard_layout_get_index (layout) != NULL, ==, weft_shard_layout_get_n_files (layout) > 1);
+  g_assert_cmpint (weft_shard_layout_get_index (layout) != NULL, ==,
+                   weft_shard_layout_get_n_files (layout) > 1);
 }
 
 static void
@@ -154,7 +170,8 @@ test_assigned (void)
   g_autoptr (GHashTable) last = metadata_new ("format", "np");
   g_autoptr (GPtrArray) metadata = g_ptr_array_new ();
   g_autoptr (GError) error = NULL;
-  g_autoptr (JsonNode) index_metadata = weft_json_parse ("{\"z\":[1,{\"q\":null}],\"total_size\":1.5,\"a\":\"x\"}", -1, "test", &error);
+  g_autoptr (JsonNode) index_metadata =
+      weft_json_parse ("{\"z\":[1,{\"q\":null}],\"total_size\":1.5,\"a\":\"x\"}", -1, "test", &error);
   g_autoptr (WeftShardLayout) layout = NULL;
   g_autofree gchar *found = NULL;
   g_autofree gchar *header = NULL;
@@ -164,7 +181,8 @@ test_assigned (void)
   g_ptr_array_add (metadata, NULL);
   g_ptr_array_add (metadata, NULL);
   g_ptr_array_add (metadata, last);
-  layout = weft_shard_layout_new_assigned (outputs, shards, G_N_ELEMENTS (shards), metadata, index_metadata, &error);
+  layout = weft_shard_layout_new_assigned (outputs, shards, G_N_ELEMENTS (shards), metadata, index_metadata,
+                                           &error);
   g_assert_no_error (error);
   found = describe (layout);
   g_assert_cmpstr (found, ==, "model-00001-of-00002.safetensors: c | model-00002-of-00002.safetensors: a b");
@@ -197,13 +215,15 @@ test_index_is_ascii (void)
   const guint shards[] = { 0, 1 };
   g_autoptr (WeftStateDict) outputs = fixture_outputs ("U8[1] \xc3\xa9\xf0\x9f\x98\x80\", U8[1] b");
   g_autoptr (GError) error = NULL;
-  g_autoptr (WeftShardLayout) layout = weft_shard_layout_new_assigned (outputs, shards, 2, NULL, NULL, &error);
+  g_autoptr (WeftShardLayout) layout =
+      weft_shard_layout_new_assigned (outputs, shards, 2, NULL, NULL, &error);
   g_autofree gchar *index = NULL;
 
   g_assert_no_error (error);
   index = g_strndup (g_bytes_get_data (weft_shard_layout_get_index (layout), NULL),
                      g_bytes_get_size (weft_shard_layout_get_index (layout)));
-  g_assert_nonnull (strstr (index, "    \"\\u00e9\\ud83d\\ude00\\\"\": \"model-00001-of-00002.safetensors\"\n"));
+  g_assert_nonnull (
+      strstr (index, "    \"\\u00e9\\ud83d\\ude00\\\"\": \"model-00001-of-00002.safetensors\"\n"));
 }
 
 /* F54: many tiny tensors pass the header limit long before any size limit. */
@@ -235,7 +255,8 @@ test_header_limit (void)
 }
 
 /* A recorded header is kept to the byte, odd spacing, order and alignment included. */
-#define RECORDED " {\"b\": {\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}, \"a\":{\"shape\":[1],\"x\":0,\"dtype\":\"F32\",\"data_offsets\":[1,5]}}"
+#define RECORDED \
+  " {\"b\": {\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}, \"a\":{\"shape\":[1],\"x\":0,\"dtype\":\"F32\",\"data_offsets\":[1,5]}}"
 
 typedef struct
 {
@@ -249,14 +270,49 @@ typedef struct
 
 static const VerbatimCase verbatim_cases[] = {
   { "kept", "F32[1] a, U8[1] b", "x.safetensors", { RECORDED }, 0, "x.safetensors: b a" },
-  { "missing", "F32[1] a", "x.safetensors", { RECORDED }, WEFT_ERROR_MISSING, "x.safetensors: tensor 'b': expected an output of that name" },
-  { "unexpected", "F32[1] a, U8[1] b, U8[1] c", "x.safetensors", { RECORDED }, WEFT_ERROR_UNEXPECTED, "tensor 'c': expected it in one of the recorded headers" },
-  { "other-shape", "F32[1,1] a, U8[1] b", "x.safetensors", { RECORDED }, WEFT_ERROR_SHAPE, "tensor 'a': expected dtype and shape of the recorded header" },
-  { "other-dtype", "I32[1] a, U8[1] b", "x.safetensors", { RECORDED }, WEFT_ERROR_SHAPE, "found I32 of shape" },
-  { "twice", "F32[1] a, U8[1] b", "x.safetensors y.safetensors", { RECORDED, RECORDED }, WEFT_ERROR_CONFLICT, "y.safetensors: tensor 'b': expected each name in one recorded header" },
+  { "missing",
+    "F32[1] a",
+    "x.safetensors",
+    { RECORDED },
+    WEFT_ERROR_MISSING,
+    "x.safetensors: tensor 'b': expected an output of that name" },
+  { "unexpected",
+    "F32[1] a, U8[1] b, U8[1] c",
+    "x.safetensors",
+    { RECORDED },
+    WEFT_ERROR_UNEXPECTED,
+    "tensor 'c': expected it in one of the recorded headers" },
+  { "other-shape",
+    "F32[1,1] a, U8[1] b",
+    "x.safetensors",
+    { RECORDED },
+    WEFT_ERROR_SHAPE,
+    "tensor 'a': expected dtype and shape of the recorded header" },
+  { "other-dtype",
+    "I32[1] a, U8[1] b",
+    "x.safetensors",
+    { RECORDED },
+    WEFT_ERROR_SHAPE,
+    "found I32 of shape" },
+  { "twice",
+    "F32[1] a, U8[1] b",
+    "x.safetensors y.safetensors",
+    { RECORDED, RECORDED },
+    WEFT_ERROR_CONFLICT,
+    "y.safetensors: tensor 'b': expected each name in one recorded header" },
   { "bad-header", "F32[1] a, U8[1] b", "x.safetensors", { "{" }, WEFT_ERROR_FORMAT, "x.safetensors: byte 9" },
-  { "path", "F32[1] a, U8[1] b", "../x.safetensors", { RECORDED }, WEFT_ERROR_FORMAT, "found '../x.safetensors'" },
-  { "same-file", "F32[1] a, U8[1] b", "x.safetensors x.safetensors", { RECORDED, RECORDED }, WEFT_ERROR_FORMAT, "differ from each other, found 'x.safetensors'" },
+  { "path",
+    "F32[1] a, U8[1] b",
+    "../x.safetensors",
+    { RECORDED },
+    WEFT_ERROR_FORMAT,
+    "found '../x.safetensors'" },
+  { "same-file",
+    "F32[1] a, U8[1] b",
+    "x.safetensors x.safetensors",
+    { RECORDED, RECORDED },
+    WEFT_ERROR_FORMAT,
+    "differ from each other, found 'x.safetensors'" },
 };
 
 static void
@@ -271,7 +327,8 @@ test_verbatim (gconstpointer user_data)
 
   for (guint i = 0; files[i] != NULL; i++)
     g_ptr_array_add (headers, g_bytes_new_static (c->headers[i], strlen (c->headers[i])));
-  layout = weft_shard_layout_new_verbatim (outputs, (const gchar *const *) files, headers, NULL, NULL, &error);
+  layout =
+      weft_shard_layout_new_verbatim (outputs, (const gchar *const *) files, headers, NULL, NULL, &error);
   if (c->code == 0)
     {
       g_autofree gchar *found = NULL;
@@ -279,7 +336,8 @@ test_verbatim (gconstpointer user_data)
       g_assert_no_error (error);
       found = describe (layout);
       g_assert_cmpstr (found, ==, c->message);
-      g_assert_true (g_bytes_equal (weft_shard_layout_get_header (layout, 0), g_ptr_array_index (headers, 0)));
+      g_assert_true (
+          g_bytes_equal (weft_shard_layout_get_header (layout, 0), g_ptr_array_index (headers, 0)));
       g_assert_cmpuint (weft_shard_layout_get_tensor_offset (layout, 0, 1), ==, 8 + strlen (RECORDED) + 1);
       g_assert_cmpuint (weft_shard_layout_get_file_size (layout, 0), ==, 8 + strlen (RECORDED) + 5);
       return;
