@@ -2,6 +2,11 @@
 /* The list of sub-commands, in the order of the overview. A new one adds one line to each list. */
 #include "weft-command-entry.h"
 
+extern const WeftCommandEntry weft_inspect_command;
+extern const WeftCommandEntry weft_op_command;
+extern const WeftCommandEntry weft_cast_command;
+extern const WeftCommandEntry weft_plugins_command;
+
 const WeftCommandEntry *const weft_command_entries[] = {
-  NULL,
+  &weft_inspect_command, &weft_op_command, &weft_cast_command, &weft_plugins_command, NULL,
 };

@@ -123,8 +123,10 @@ parse_options (WeftCommandCall *call, const gchar *const *arguments, WeftCommand
   g_autofree GOptionEntry *common_options = place_options (weft_command_common_options, common);
   g_auto (GStrv) words = NULL;
 
-  /* GOption takes the first word for the program's name; ours is the sub-command. */
+  /* GOption takes the first word for the name of the program; here it is that of the sub-command. */
   words = g_strdupv ((GStrv) arguments);
+  g_free (words[0]);
+  words[0] = g_strdup ("weft");
   g_option_context_set_help_enabled (context, FALSE);
   g_option_context_add_main_entries (context, own_options, NULL);
   g_option_context_add_main_entries (context, common_options, NULL);

@@ -95,10 +95,11 @@ weft_dtype_from_any_name (const gchar *name)
     const gchar *name;
     WeftDtype dtype;
   } short_names[] = {
-    { "half", WEFT_DTYPE_F16 },   { "fp16", WEFT_DTYPE_F16 },    { "float", WEFT_DTYPE_F32 },
-    { "fp32", WEFT_DTYPE_F32 },   { "double", WEFT_DTYPE_F64 },  { "fp64", WEFT_DTYPE_F64 },
-    { "long", WEFT_DTYPE_I64 },   { "int", WEFT_DTYPE_I32 },     { "short", WEFT_DTYPE_I16 },
-    { "float8_e4m3", WEFT_DTYPE_F8_E4M3 },
+    { "half", WEFT_DTYPE_F16 },   { "fp16", WEFT_DTYPE_F16 },
+    { "float", WEFT_DTYPE_F32 },  { "fp32", WEFT_DTYPE_F32 },
+    { "double", WEFT_DTYPE_F64 }, { "fp64", WEFT_DTYPE_F64 },
+    { "long", WEFT_DTYPE_I64 },   { "int", WEFT_DTYPE_I32 },
+    { "short", WEFT_DTYPE_I16 },  { "float8_e4m3", WEFT_DTYPE_F8_E4M3 },
   };
 
   if (g_str_has_prefix (name, "torch."))

@@ -73,10 +73,10 @@ typedef enum
  */
 #define WEFT_N_DTYPES (WEFT_DTYPE_U64 + 1)
 
-WEFT_PUBLIC guint        weft_dtype_get_bits       (WeftDtype dtype);
-WEFT_PUBLIC const gchar *weft_dtype_get_name       (WeftDtype dtype);
-WEFT_PUBLIC WeftDtype    weft_dtype_from_name      (const gchar *name);
-WEFT_PUBLIC WeftDtype    weft_dtype_from_any_name  (const gchar *name);
-WEFT_PUBLIC gboolean     weft_dtype_is_floating    (WeftDtype dtype);
+WEFT_PUBLIC guint weft_dtype_get_bits (WeftDtype dtype);
+WEFT_PUBLIC const gchar *weft_dtype_get_name (WeftDtype dtype);
+WEFT_PUBLIC WeftDtype weft_dtype_from_name (const gchar *name);
+WEFT_PUBLIC WeftDtype weft_dtype_from_any_name (const gchar *name);
+WEFT_PUBLIC gboolean weft_dtype_is_floating (WeftDtype dtype);
 
 G_END_DECLS

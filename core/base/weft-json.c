@@ -48,8 +48,8 @@ weft_json_parse (const gchar *text, gssize length, const gchar *where, GError **
 
   if (length > MAX_JSON_BYTES)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: %" G_GSSIZE_FORMAT " bytes of JSON are above the limit of 1 GiB",
-                   where, length);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                   "%s: %" G_GSSIZE_FORMAT " bytes of JSON are above the limit of 1 GiB", where, length);
       return NULL;
     }
   if (!g_utf8_validate (text, length, NULL))
@@ -59,7 +59,8 @@ weft_json_parse (const gchar *text, gssize length, const gchar *where, GError **
     }
   if (!json_parser_load_from_data (parser, text, length, &local_error))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: no valid JSON: %s", where, local_error->message);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: no valid JSON: %s", where,
+                   local_error->message);
       return NULL;
     }
   root = json_parser_steal_root (parser);
@@ -101,6 +102,7 @@ weft_json_lookup (JsonNode *root, const gchar *dotted_path)
   JsonNode *node = root;
 
   for (guint i = 0; parts[i] != NULL && node != NULL; i++)
-    node = JSON_NODE_HOLDS_OBJECT (node) ? json_object_get_member (json_node_get_object (node), parts[i]) : NULL;
+    node =
+        JSON_NODE_HOLDS_OBJECT (node) ? json_object_get_member (json_node_get_object (node), parts[i]) : NULL;
   return node;
 }

@@ -2,7 +2,7 @@
 /* Symbol visibility and the limits that the whole library shares. */
 #pragma once
 
-#include <glib-object.h>
+#include <gio/gio.h>
 
 /**
  * WEFT_PUBLIC:

@@ -92,7 +92,8 @@ weft_shape_get_dim (const WeftShape *self, gint axis)
 gboolean
 weft_shape_equal (const WeftShape *self, const WeftShape *other)
 {
-  return self->rank == other->rank && memcmp (self->dims, other->dims, self->rank * sizeof self->dims[0]) == 0;
+  return self->rank == other->rank
+         && memcmp (self->dims, other->dims, self->rank * sizeof self->dims[0]) == 0;
 }
 
 /**
@@ -131,8 +132,8 @@ weft_shape_init (WeftShape *self, const gint64 *dims, gsize n_dims, GError **err
 {
   if (n_dims > WEFT_MAX_RANK)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "rank %" G_GSIZE_FORMAT " is above the limit of %d axes",
-                   n_dims, WEFT_MAX_RANK);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                   "rank %" G_GSIZE_FORMAT " is above the limit of %d axes", n_dims, WEFT_MAX_RANK);
       return FALSE;
     }
   self->rank = (guint) n_dims;
@@ -200,8 +201,9 @@ weft_shape_count_bytes (const WeftShape *self, WeftDtype dtype, gint64 *n_bytes,
   if (__builtin_mul_overflow (n_elements, (gint64) weft_dtype_get_bits (dtype), &n_bits) || n_bits % 8 != 0)
     {
       g_autofree gchar *text = weft_shape_to_string (self);
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "%s of shape %s is no whole number of bytes in 63 bits",
-                   weft_dtype_get_name (dtype), text);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "%s of shape %s is no whole number of bytes in 63 bits", weft_dtype_get_name (dtype),
+                   text);
       return FALSE;
     }
   *n_bytes = n_bits / 8;
@@ -227,7 +229,8 @@ weft_shape_resolve_axis (const WeftShape *self, gint axis, guint *resolved, GErr
   if (axis < -rank || axis >= rank)
     {
       g_autofree gchar *text = weft_shape_to_string (self);
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "axis %d is outside a tensor of shape %s", axis, text);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "axis %d is outside a tensor of shape %s", axis,
+                   text);
       return FALSE;
     }
   *resolved = (guint) (axis < 0 ? axis + rank : axis);

@@ -137,8 +137,8 @@ weft_text_parse_size (const gchar *text, guint64 *n_bytes, GError **error)
             && !__builtin_mul_overflow (number, units[i].factor, n_bytes))
           return TRUE;
     }
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "'%s' is no size; write a number and a unit, such as 5GB or 512MiB",
-               text);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "'%s' is no size; write a number and a unit, such as 5GB or 512MiB", text);
   return FALSE;
 }
 

@@ -6,8 +6,8 @@
 
 G_BEGIN_DECLS
 
-WEFT_PUBLIC gint     weft_text_compare_natural (const gchar *a, const gchar *b);
-WEFT_PUBLIC gboolean weft_text_parse_size      (const gchar *text, guint64 *n_bytes, GError **error);
-WEFT_PUBLIC gchar   *weft_text_format_size     (guint64 n_bytes);
+WEFT_PUBLIC gint weft_text_compare_natural (const gchar *a, const gchar *b);
+WEFT_PUBLIC gboolean weft_text_parse_size (const gchar *text, guint64 *n_bytes, GError **error);
+WEFT_PUBLIC gchar *weft_text_format_size (guint64 n_bytes);
 
 G_END_DECLS

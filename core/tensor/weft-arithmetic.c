@@ -51,7 +51,7 @@ is_whole (gdouble number)
 {
   if (!(number >= -0x1p63 && number < 0x1p64))
     return FALSE;
-  return number < 0 ? (gdouble)(gint64)number == number : (gdouble)(guint64)number == number;
+  return number < 0 ? (gdouble) (gint64) number == number : (gdouble) (guint64) number == number;
 }
 
 /* The signs of a period of 1, 2, 3, 4 or 8 bytes, in @period bytes from the lowest. */
@@ -76,7 +76,7 @@ WEFT_VECTORISED static void
 flip_codes_without_minus_zero (const guint8 *source, guint8 *destination, gsize n_bytes)
 {
   for (gsize i = 0; i < n_bytes; i++)
-    destination[i] = (guint8)(source[i] ^ ((source[i] & 0x7f) == 0 ? 0 : 0x80));
+    destination[i] = (guint8) (source[i] ^ ((source[i] & 0x7f) == 0 ? 0 : 0x80));
 }
 
 static void
@@ -93,7 +93,7 @@ flip_signs (WeftDtype dtype, const guint8 *source, guint8 *destination, gsize n_
       return;
     }
   for (gsize k = 0; k < sizeof mask; k++)
-    mask[k] = (guint8)(signs >> k % period * 8);
+    mask[k] = (guint8) (signs >> k % period * 8);
   for (; i + sizeof mask <= n_bytes; i += sizeof mask)
     for (gsize k = 0; k < sizeof mask; k++)
       destination[i + k] = source[i + k] ^ mask[k];
@@ -142,11 +142,11 @@ compute (Operation operation, WeftDtype dtype, const guint8 *source, guint8 *des
 
       widen (source + offset, &block, n);
       if (computing == WEFT_DTYPE_F32)
-        compute_f32 (operation, block.f32, n, (gfloat)number);
+        compute_f32 (operation, block.f32, n, (gfloat) number);
       else if (computing == WEFT_DTYPE_F64)
         compute_f64 (operation, block.f64, n, number);
       else
-        compute_u64 (operation, block.u64, n, number < 0 ? (guint64)(gint64)number : (guint64)number);
+        compute_u64 (operation, block.u64, n, number < 0 ? (guint64) (gint64) number : (guint64) number);
       narrow (&block, destination + offset, n);
     }
   return TRUE;

@@ -65,12 +65,12 @@ struct _WeftBase
 
 /* Units: elements for whole-byte dtypes, the smallest whole-byte run of elements for the others. */
 guint weft_dtype_get_unit_elements (WeftDtype dtype);
-guint weft_dtype_get_unit_bytes    (WeftDtype dtype);
+guint weft_dtype_get_unit_bytes (WeftDtype dtype);
 
-WeftBase *weft_base_new           (WeftBaseKind kind, WeftDtype dtype, gint64 n_elements);
+WeftBase *weft_base_new (WeftBaseKind kind, WeftDtype dtype, gint64 n_elements);
 WeftBase *weft_base_new_pointwise (WeftBase *input, WeftPointwise function, WeftDtype dtype, gdouble operand);
-WeftBase *weft_base_ref           (WeftBase *self);
-void      weft_base_unref         (WeftBase *self);
-gboolean  weft_base_equal         (const WeftBase *a, const WeftBase *b);
+WeftBase *weft_base_ref (WeftBase *self);
+void weft_base_unref (WeftBase *self);
+gboolean weft_base_equal (const WeftBase *a, const WeftBase *b);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftBase, weft_base_unref)

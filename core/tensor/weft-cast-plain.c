@@ -68,7 +68,7 @@ load_code (WeftDtype dtype, const guint8 *bytes, gsize i)
   guint64 code = 0;
 
   for (gsize bit = 0; bit < width; bit++)
-    code |= (guint64)(bytes[(i * width + bit) / 8] >> (i * width + bit) % 8 & 1) << bit;
+    code |= (guint64) (bytes[(i * width + bit) / 8] >> (i * width + bit) % 8 & 1) << bit;
   return code;
 }
 
@@ -80,7 +80,7 @@ store_code (WeftDtype dtype, guint8 *bytes, gsize i, guint64 code)
   for (gsize bit = 0; bit < width; bit++)
     {
       gsize at = i * width + bit;
-      bytes[at / 8] = (guint8)((bytes[at / 8] & ~(1 << at % 8)) | (code >> bit & 1) << at % 8);
+      bytes[at / 8] = (guint8) ((bytes[at / 8] & ~(1 << at % 8)) | (code >> bit & 1) << at % 8);
     }
 }
 
@@ -88,19 +88,19 @@ store_code (WeftDtype dtype, guint8 *bytes, gsize i, guint64 code)
 static guint64
 decode (WeftDtype dtype, guint64 code)
 {
-  gint n_fraction = formats[dtype].n_fraction, n_magnitude = (gint)weft_dtype_get_bits (dtype) - 1;
+  gint n_fraction = formats[dtype].n_fraction, n_magnitude = (gint) weft_dtype_get_bits (dtype) - 1;
   guint64 last = (G_GUINT64_CONSTANT (1) << n_magnitude) - 1, magnitude = code & last;
   guint64 sign = code >> n_magnitude << 63,
           fraction = magnitude & ((G_GUINT64_CONSTANT (1) << n_fraction) - 1);
-  gint exponent = (gint)(magnitude >> n_fraction);
+  gint exponent = (gint) (magnitude >> n_fraction);
   gdouble value;
 
-  if (formats[dtype].specials == IEEE && exponent == (gint)(last >> n_fraction))
+  if (formats[dtype].specials == IEEE && exponent == (gint) (last >> n_fraction))
     return sign | F64_INFINITY | fraction << (52 - n_fraction);
   if ((formats[dtype].specials == LAST_IS_NAN && magnitude == last)
       || (formats[dtype].specials == MINUS_ZERO_IS_NAN && code == last + 1))
     return sign | F64_INFINITY | F64_QUIET_BIT;
-  value = exponent == 0 ? (gdouble)fraction : (gdouble)(fraction + (G_GUINT64_CONSTANT (1) << n_fraction));
+  value = exponent == 0 ? (gdouble) fraction : (gdouble) (fraction + (G_GUINT64_CONSTANT (1) << n_fraction));
   return sign | bits_of (ldexp (value, MAX (exponent, 1) - formats[dtype].bias - n_fraction));
 }
 
@@ -108,7 +108,7 @@ decode (WeftDtype dtype, guint64 code)
 static guint64
 encode (WeftDtype dtype, guint64 f64)
 {
-  gint n_fraction = formats[dtype].n_fraction, n_magnitude = (gint)weft_dtype_get_bits (dtype) - 1;
+  gint n_fraction = formats[dtype].n_fraction, n_magnitude = (gint) weft_dtype_get_bits (dtype) - 1;
   guint64 last = (G_GUINT64_CONSTANT (1) << n_magnitude) - 1, sign = f64 >> 63 << n_magnitude;
   guint64 infinity = last - (G_GUINT64_CONSTANT (1) << n_fraction) + 1, payload, code = last + 1;
   gdouble magnitude = fabs (value_of (f64));
@@ -118,7 +118,7 @@ encode (WeftDtype dtype, guint64 f64)
       gint exponent = magnitude == 0 ? 1 : MAX (ilogb (magnitude) + formats[dtype].bias, 1);
       gdouble n_ulps = nearbyint (ldexp (magnitude, n_fraction + formats[dtype].bias - exponent));
 
-      code = (guint64)n_ulps + ((guint64)(exponent - 1) << n_fraction);
+      code = (guint64) n_ulps + ((guint64) (exponent - 1) << n_fraction);
     }
   switch (formats[dtype].specials)
     {
@@ -142,7 +142,7 @@ encode (WeftDtype dtype, guint64 f64)
 static guint64
 decode_power (guint64 code)
 {
-  return code == 0xff ? F64_INFINITY | F64_QUIET_BIT : bits_of (ldexp (1, (gint)code - 127));
+  return code == 0xff ? F64_INFINITY | F64_QUIET_BIT : bits_of (ldexp (1, (gint) code - 127));
 }
 
 static guint64
@@ -156,7 +156,7 @@ encode_power (guint64 f64)
   if (magnitude <= 0x1.8p-127)
     return magnitude > 0x1p-127 ? 1 : 0;
   exponent = ilogb (magnitude) + 127;
-  return (guint64)exponent + (magnitude >= ldexp (1.5, exponent - 127) ? 1 : 0);
+  return (guint64) exponent + (magnitude >= ldexp (1.5, exponent - 127) ? 1 : 0);
 }
 
 static guint64
@@ -166,10 +166,10 @@ to_integer (WeftDtype to, gdouble value)
     return 0;
   value = MAX (trunc (value), -0x1p63);
   if (value < 0)
-    return (guint64)(gint64)value;
+    return (guint64) (gint64) value;
   if (to == WEFT_DTYPE_U64)
-    return value < 0x1p64 ? (guint64)value : G_MAXUINT64;
-  return value < 0x1p63 ? (guint64)value : G_MAXINT64;
+    return value < 0x1p64 ? (guint64) value : G_MAXUINT64;
+  return value < 0x1p63 ? (guint64) value : G_MAXINT64;
 }
 
 static gint64
@@ -177,7 +177,7 @@ sign_extend (WeftDtype dtype, guint64 code)
 {
   guint n_unused = 64 - weft_dtype_get_bits (dtype);
 
-  return (gint64)(code << n_unused) >> n_unused;
+  return (gint64) (code << n_unused) >> n_unused;
 }
 
 static gboolean
@@ -194,12 +194,12 @@ round_to_f32 (WeftDtype from, WeftDtype to, guint64 code)
   gboolean is_whole = !weft_dtype_is_floating (from);
 
   if (to == WEFT_DTYPE_F64)
-    return is_whole ? bits_of (is_signed_integer (from) ? (gdouble)sign_extend (from, code) : (gdouble)code)
+    return is_whole ? bits_of (is_signed_integer (from) ? (gdouble) sign_extend (from, code) : (gdouble) code)
                     : code;
   if (is_whole)
-    return bits_of (is_signed_integer (from) ? (gfloat)sign_extend (from, code) : (gfloat)code);
+    return bits_of (is_signed_integer (from) ? (gfloat) sign_extend (from, code) : (gfloat) code);
   return is_nan (code) ? decode (WEFT_DTYPE_F32, encode (WEFT_DTYPE_F32, code))
-                       : bits_of ((gfloat)value_of (code));
+                       : bits_of ((gfloat) value_of (code));
 }
 
 static guint64
@@ -220,7 +220,7 @@ cast_code (WeftDtype from, WeftDtype to, guint64 code)
     }
   if (weft_dtype_is_floating (from))
     return to_integer (to, value_of (code));
-  return is_signed_integer (from) ? (guint64)sign_extend (from, code) : code;
+  return is_signed_integer (from) ? (guint64) sign_extend (from, code) : code;
 }
 
 static void

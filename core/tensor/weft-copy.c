@@ -92,7 +92,7 @@ copy_plane_any (guint8 *destination, const guint8 *source, const Plane *plane)
 static void
 fill_plane (guint8 *destination, const guint8 *source, const Plane *plane)
 {
-  gsize n_bytes = (gsize)plane->row.extent * plane->unit, n_filled = plane->unit;
+  gsize n_bytes = (gsize) plane->row.extent * plane->unit, n_filled = plane->unit;
 
   memcpy (destination, source, plane->unit);
   while (n_filled < n_bytes)
@@ -155,7 +155,7 @@ static void
 transpose_plane (guint8 *destination, const guint8 *source, const Plane *plane, TileFunc transpose_tile,
                  PlaneFunc copy_rest)
 {
-  const gint64 n = CACHE_LINE / (gint64)plane->unit;
+  const gint64 n = CACHE_LINE / (gint64) plane->unit;
   const gint64 n_rows = plane->row.extent / n * n, n_columns = plane->column.extent / n * n;
   Plane rest = *plane;
 
@@ -198,7 +198,7 @@ static const struct
 static PlaneFunc
 choose_plane_func (const Plane *plane)
 {
-  gint64 unit = (gint64)plane->unit;
+  gint64 unit = (gint64) plane->unit;
   gboolean is_transposition = plane->row.destination_stride == unit && plane->column.source_stride == unit;
 
   if (plane->column.extent == 1 && plane->row.source_stride == 0 && plane->row.destination_stride == unit
@@ -215,7 +215,7 @@ static guint
 normalise (Loop *loops, gsize *unit, guint n_loops, const gint64 *extents, const gint64 *destination_strides,
            const gint64 *source_strides)
 {
-  gint64 element_bytes = (gint64)*unit;
+  gint64 element_bytes = (gint64) *unit;
   guint n_sorted = 0, n_merged = 0;
 
   for (guint i = 0; i < n_loops; i++)
@@ -244,7 +244,7 @@ normalise (Loop *loops, gsize *unit, guint n_loops, const gint64 *extents, const
     }
   if (n_merged > 0 && loops[n_merged - 1].destination_stride == element_bytes
       && loops[n_merged - 1].source_stride == element_bytes)
-    *unit *= (gsize)loops[--n_merged].extent;
+    *unit *= (gsize) loops[--n_merged].extent;
   return n_merged;
 }
 

@@ -7,5 +7,6 @@
 #include "tensor/weft-file.h"
 
 /* Reads consecutive bytes into several buffers, at most IOV_MAX of them; @vectors is used up. */
-gboolean weft_file_read_vectors     (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_vectors, GError **error);
-void     weft_file_count_bytes_read (WeftFile *self, guint64 n_bytes);
+gboolean weft_file_read_vectors (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_vectors,
+                                 GError **error);
+void weft_file_count_bytes_read (WeftFile *self, guint64 n_bytes);

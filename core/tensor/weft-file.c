@@ -165,7 +165,8 @@ fail_short (WeftFile *self, guint64 offset, gsize n_bytes, GError **error)
 {
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO,
                "%s: %" G_GSIZE_FORMAT " bytes at offset %" G_GUINT64_FORMAT
-               " are not there; the file was %" G_GUINT64_FORMAT " bytes long when it was opened and has been truncated since",
+               " are not there; the file was %" G_GUINT64_FORMAT
+               " bytes long when it was opened and has been truncated since",
                self->path, n_bytes, offset, self->size);
   return FALSE;
 }
@@ -182,8 +183,9 @@ read_by_pread (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_ve
         continue;
       if (n < 0)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: reading at offset %" G_GUINT64_FORMAT " failed: %s", self->path,
-                       offset, g_strerror (errno));
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO,
+                       "%s: reading at offset %" G_GUINT64_FORMAT " failed: %s", self->path, offset,
+                       g_strerror (errno));
           return FALSE;
         }
       if (n == 0)
@@ -202,7 +204,8 @@ read_by_pread (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_ve
 }
 
 gboolean
-weft_file_read_vectors (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_vectors, GError **error)
+weft_file_read_vectors (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_vectors,
+                        GError **error)
 {
   guint64 n_bytes = 0;
 

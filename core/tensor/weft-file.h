@@ -32,15 +32,16 @@ typedef enum
   WEFT_IO_BACKEND_MMAP,
 } WeftIoBackend;
 
-WEFT_PUBLIC GType        weft_file_get_type    (void);
-WEFT_PUBLIC WeftFile    *weft_file_open        (const gchar *path, WeftIoBackend backend, GError **error);
-WEFT_PUBLIC WeftFile    *weft_file_ref         (WeftFile *self);
-WEFT_PUBLIC void         weft_file_unref       (WeftFile *self);
-WEFT_PUBLIC const gchar *weft_file_get_path    (WeftFile *self);
-WEFT_PUBLIC guint64      weft_file_get_size    (WeftFile *self);
-WEFT_PUBLIC gint         weft_file_get_fd      (WeftFile *self);
-WEFT_PUBLIC guint64      weft_file_get_n_bytes_read (WeftFile *self);
-WEFT_PUBLIC gboolean     weft_file_read        (WeftFile *self, guint64 offset, gpointer buffer, gsize n_bytes, GError **error);
+WEFT_PUBLIC GType weft_file_get_type (void);
+WEFT_PUBLIC WeftFile *weft_file_open (const gchar *path, WeftIoBackend backend, GError **error);
+WEFT_PUBLIC WeftFile *weft_file_ref (WeftFile *self);
+WEFT_PUBLIC void weft_file_unref (WeftFile *self);
+WEFT_PUBLIC const gchar *weft_file_get_path (WeftFile *self);
+WEFT_PUBLIC guint64 weft_file_get_size (WeftFile *self);
+WEFT_PUBLIC gint weft_file_get_fd (WeftFile *self);
+WEFT_PUBLIC guint64 weft_file_get_n_bytes_read (WeftFile *self);
+WEFT_PUBLIC gboolean weft_file_read (WeftFile *self, guint64 offset, gpointer buffer, gsize n_bytes,
+                                     GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftFile, weft_file_unref)
 

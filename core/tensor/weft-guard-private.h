@@ -7,5 +7,5 @@
 /* Runs @func; FALSE if it touched a page of a mapping that is not there. @func holds no lock and allocates nothing. */
 typedef void (*WeftGuardFunc) (gpointer user_data);
 
-gboolean weft_guard_run  (WeftGuardFunc func, gpointer user_data);
+gboolean weft_guard_run (WeftGuardFunc func, gpointer user_data);
 gboolean weft_guard_copy (gpointer destination, gconstpointer source, gsize n_bytes);

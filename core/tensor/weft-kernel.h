@@ -66,13 +66,14 @@ typedef struct
   void (*get_granularity) (gconstpointer params, const WeftShape *output, gint64 *block);
   void (*get_input_region) (gconstpointer params, guint input, const WeftRegion *output, WeftRegion *region);
   gsize (*get_scratch_bytes) (gconstpointer params, const WeftRegion *output);
-  gboolean (*compute) (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs, guint n_inputs,
-                       gpointer scratch, GError **error);
+  gboolean (*compute) (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs,
+                       guint n_inputs, gpointer scratch, GError **error);
   WeftTensor *(*invert) (gconstpointer params, WeftTensor *output, GError **error);
 } WeftKernel;
 
-WEFT_PUBLIC WeftTensor *weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params, GDestroyNotify destroy,
-                                                     WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftTensor **inputs,
+WEFT_PUBLIC WeftTensor *weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params,
+                                                     GDestroyNotify destroy, WeftDtype dtype,
+                                                     const gint64 *dims, gsize n_dims, WeftTensor **inputs,
                                                      gsize n_inputs, GError **error);
 
 G_END_DECLS

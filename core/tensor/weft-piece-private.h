@@ -51,30 +51,30 @@ typedef struct
   const gchar *operation;
 } WeftLayoutBuilder;
 
-void     weft_layout_clear          (WeftLayout *self);
-void     weft_layout_get_piece      (const WeftLayout *self, guint position, WeftPiece *piece);
+void weft_layout_clear (WeftLayout *self);
+void weft_layout_get_piece (const WeftLayout *self, guint position, WeftPiece *piece);
 
-void     weft_layout_builder_init   (WeftLayoutBuilder *self, const gchar *operation);
-void     weft_layout_builder_clear  (WeftLayoutBuilder *self);
-gboolean weft_layout_builder_add    (WeftLayoutBuilder *self, const WeftPiece *piece, GError **error);
-void     weft_layout_builder_finish (WeftLayoutBuilder *self, WeftLayout *layout);
+void weft_layout_builder_init (WeftLayoutBuilder *self, const gchar *operation);
+void weft_layout_builder_clear (WeftLayoutBuilder *self);
+gboolean weft_layout_builder_add (WeftLayoutBuilder *self, const WeftPiece *piece, GError **error);
+void weft_layout_builder_finish (WeftLayoutBuilder *self, WeftLayout *layout);
 
 /* Called with each part of a piece that was cut. */
 typedef gboolean (*WeftPieceFunc) (const WeftPiece *piece, gpointer user_data, GError **error);
 
-void     weft_piece_normalise       (WeftPiece *piece);
-gint64   weft_piece_count           (const WeftPiece *piece);
-gint64   weft_piece_get_last        (const WeftPiece *piece);
-gint64   weft_piece_get_last_source (const WeftPiece *piece);
-gboolean weft_piece_is_identity     (const WeftPiece *piece);
+void weft_piece_normalise (WeftPiece *piece);
+gint64 weft_piece_count (const WeftPiece *piece);
+gint64 weft_piece_get_last (const WeftPiece *piece);
+gint64 weft_piece_get_last_source (const WeftPiece *piece);
+gboolean weft_piece_is_identity (const WeftPiece *piece);
 
 /* Cuts a piece so that every loop of its parts moves along one axis of a tensor of these extents and never carries
  * over into the next axis. */
-gboolean weft_piece_fit             (const WeftPiece *piece, const gint64 *dims, guint rank, const gchar *operation,
-                                     WeftPieceFunc func, gpointer user_data, GError **error);
+gboolean weft_piece_fit (const WeftPiece *piece, const gint64 *dims, guint rank, const gchar *operation,
+                         WeftPieceFunc func, gpointer user_data, GError **error);
 /* The part of a piece whose destination, modulo @width, lies in [start, start + length). The piece is fitted to
  * (anything, @width). Destinations of the parts are addresses of the original. */
-gboolean weft_piece_cut             (const WeftPiece *piece, gint64 width, gint64 start, gint64 length, const gchar *operation,
-                                     WeftPieceFunc func, gpointer user_data, GError **error);
+gboolean weft_piece_cut (const WeftPiece *piece, gint64 width, gint64 start, gint64 length,
+                         const gchar *operation, WeftPieceFunc func, gpointer user_data, GError **error);
 /* The same loops and addresses with source and destination exchanged. */
-void     weft_piece_exchange        (WeftPiece *piece);
+void weft_piece_exchange (WeftPiece *piece);

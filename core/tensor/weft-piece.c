@@ -40,7 +40,8 @@ weft_piece_normalise (WeftPiece *piece)
       WeftLoop *outer = &piece->loops[n];
       const WeftLoop *inner = &piece->loops[i];
 
-      if (outer->destination == inner->extent * inner->destination && outer->source == inner->extent * inner->source)
+      if (outer->destination == inner->extent * inner->destination
+          && outer->source == inner->extent * inner->source)
         *outer = (WeftLoop){ outer->extent * inner->extent, inner->destination, inner->source };
       else
         piece->loops[++n] = *inner;
@@ -158,6 +159,12 @@ load_piece (WeftLayoutBuilder *self, guint position, WeftPiece *piece)
   weft_layout_get_piece (&layout, position, piece);
 }
 
+static gboolean
+loops_equal (const WeftLoop *a, const WeftLoop *b, guint n)
+{
+  return n == 0 || memcmp (a, b, n * sizeof *a) == 0;
+}
+
 static void
 store_piece (WeftLayoutBuilder *self, guint position, const WeftPiece *piece)
 {
@@ -170,19 +177,13 @@ store_piece (WeftLayoutBuilder *self, guint position, const WeftPiece *piece)
   stored->source = piece->source;
   stored->n_loops = piece->n_loops;
   if (position > 0 && g_array_index (self->pieces, WeftStoredPiece, position - 1).n_loops == piece->n_loops
-      && memcmp (&g_array_index (self->loops, WeftLoop, first), piece->loops, piece->n_loops * sizeof (WeftLoop)) == 0)
+      && loops_equal (&g_array_index (self->loops, WeftLoop, first), piece->loops, piece->n_loops))
     {
       stored->first_loop = first;
       return;
     }
   stored->first_loop = self->loops->len;
   g_array_append_vals (self->loops, piece->loops, piece->n_loops);
-}
-
-static gboolean
-loops_equal (const WeftLoop *a, const WeftLoop *b, guint n)
-{
-  return n == 0 || memcmp (a, b, n * sizeof *a) == 0;
 }
 
 /* @second prolongs one loop of @first: equal nests but for the extent of that loop. */
@@ -243,8 +244,8 @@ try_pair (WeftPiece *first, const WeftPiece *second)
 {
   WeftLoop pair = { 2, second->destination - first->destination, second->source - first->source };
 
-  if (first->n_loops != second->n_loops || first->n_loops + 1 >= WEFT_MAX_LOOPS || pair.destination <= 0 || pair.source < 0
-      || !loops_equal (first->loops, second->loops, first->n_loops))
+  if (first->n_loops != second->n_loops || first->n_loops + 1 >= WEFT_MAX_LOOPS || pair.destination <= 0
+      || pair.source < 0 || !loops_equal (first->loops, second->loops, first->n_loops))
     return FALSE;
   first->loops[first->n_loops++] = pair;
   weft_piece_normalise (first);
@@ -292,9 +293,10 @@ weft_layout_builder_add (WeftLayoutBuilder *self, const WeftPiece *piece, GError
 
   if (n >= WEFT_MAX_PIECES)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
-                   "%s: the layout falls into more than %d pieces; cast or convert in two steps with a file between",
-                   self->operation, WEFT_MAX_PIECES);
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+          "%s: the layout falls into more than %d pieces; cast or convert in two steps with a file between",
+          self->operation, WEFT_MAX_PIECES);
       return FALSE;
     }
   weft_piece_normalise (&normal);
@@ -329,8 +331,8 @@ work_push (Work *work, const WeftPiece *piece, GError **error)
 {
   if (++work->n_cut > 2 * WEFT_MAX_PIECES)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: the layout falls into more than %d pieces", work->operation,
-                   WEFT_MAX_PIECES);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: the layout falls into more than %d pieces",
+                   work->operation, WEFT_MAX_PIECES);
       return FALSE;
     }
   g_array_append_val (work->pieces, *piece);
@@ -417,7 +419,8 @@ find_misfit (const Frame *frame, const WeftPiece *piece, guint *loop, guint *axi
 /* Cuts loop @loop where it carries over axis @axis: into whole rounds of the axis if the steps come out even, else at
  * the first carry. Parts are pushed last first. */
 static gboolean
-cut_at_carry (Work *work, const Frame *frame, const WeftPiece *piece, guint loop, guint axis, gint64 inner_span, GError **error)
+cut_at_carry (Work *work, const Frame *frame, const WeftPiece *piece, guint loop, guint axis,
+              gint64 inner_span, GError **error)
 {
   gint64 step = piece->loops[loop].destination / frame->strides[axis];
   gint64 extent = piece->loops[loop].extent;
@@ -441,8 +444,8 @@ cut_at_carry (Work *work, const Frame *frame, const WeftPiece *piece, guint loop
 
           if (body.n_loops + 1 >= WEFT_MAX_LOOPS)
             {
-              g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: the layout has more than %d nested loops", work->operation,
-                           WEFT_MAX_LOOPS);
+              g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                           "%s: the layout has more than %d nested loops", work->operation, WEFT_MAX_LOOPS);
               return FALSE;
             }
           body.destination += head * inner->destination;
@@ -485,8 +488,8 @@ fit_next (Work *work, const Frame *frame, WeftPieceFunc func, gpointer user_data
 }
 
 gboolean
-weft_piece_fit (const WeftPiece *piece, const gint64 *dims, guint rank, const gchar *operation, WeftPieceFunc func,
-                gpointer user_data, GError **error)
+weft_piece_fit (const WeftPiece *piece, const gint64 *dims, guint rank, const gchar *operation,
+                WeftPieceFunc func, gpointer user_data, GError **error)
 {
   Work work = { .operation = operation };
   Frame frame = { .dims = dims, .rank = rank };
@@ -515,7 +518,8 @@ divide_up (gint64 a, gint64 b)
 
 /* One step of a cut on the inner axis of (anything, width), where all loops with a stride below width move. */
 static gboolean
-cut_next (Work *work, gint64 width, gint64 start, gint64 stop, WeftPieceFunc func, gpointer user_data, GError **error)
+cut_next (Work *work, gint64 width, gint64 start, gint64 stop, WeftPieceFunc func, gpointer user_data,
+          GError **error)
 {
   WeftPiece piece = g_array_index (work->pieces, WeftPiece, work->pieces->len - 1);
   gint64 lowest = piece.destination % width;
@@ -560,8 +564,8 @@ cut_next (Work *work, gint64 width, gint64 start, gint64 stop, WeftPieceFunc fun
 }
 
 gboolean
-weft_piece_cut (const WeftPiece *piece, gint64 width, gint64 start, gint64 length, const gchar *operation, WeftPieceFunc func,
-                gpointer user_data, GError **error)
+weft_piece_cut (const WeftPiece *piece, gint64 width, gint64 start, gint64 length, const gchar *operation,
+                WeftPieceFunc func, gpointer user_data, GError **error)
 {
   Work work = { .operation = operation };
   gboolean ok = TRUE;

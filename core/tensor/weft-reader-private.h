@@ -19,15 +19,16 @@ typedef struct
   guint scratch_depth;
 } WeftReader;
 
-void     weft_reader_init    (WeftReader *self, gsize limit);
-void     weft_reader_clear   (WeftReader *self);
+void weft_reader_init (WeftReader *self, gsize limit);
+void weft_reader_clear (WeftReader *self);
 /* Drops what a fill that was left by a jump had in hand. */
-void     weft_reader_reset   (WeftReader *self);
+void weft_reader_reset (WeftReader *self);
 /* Fills the destination of @piece; @origin is where its first unit goes. Contiguous file runs are only noted. */
-gboolean weft_reader_fill    (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error);
+gboolean weft_reader_fill (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error);
 /* Notes a run of a file. */
-void     weft_reader_add_run (WeftReader *self, WeftFile *file, guint64 offset, guint8 *destination, gsize n_bytes);
+void weft_reader_add_run (WeftReader *self, WeftFile *file, guint64 offset, guint8 *destination,
+                          gsize n_bytes);
 /* Reads the runs that were noted. */
-gboolean weft_reader_flush   (WeftReader *self, GError **error);
+gboolean weft_reader_flush (WeftReader *self, GError **error);
 /* Fills @buffer with all elements of @tensor. */
 gboolean weft_reader_read_tensor (WeftReader *self, WeftTensor *tensor, guint8 *buffer, GError **error);

@@ -116,7 +116,8 @@ weft_reader_flush (WeftReader *self, GError **error)
       for (; i < self->runs->len && n_vectors + 2 <= G_N_ELEMENTS (vectors); i++)
         {
           run = &g_array_index (self->runs, Run, i);
-          if (run->file != file || run->offset < end || (n_vectors > 0 && run->offset - end >= WEFT_HOLE_BYTES))
+          if (run->file != file || run->offset < end
+              || (n_vectors > 0 && run->offset - end >= WEFT_HOLE_BYTES))
             break;
           if (run->offset > end)
             vectors[n_vectors++] = (struct iovec){ hole, run->offset - end };
@@ -152,7 +153,8 @@ copy_piece (const WeftPiece *piece, gsize unit_bytes, const guint8 *source, guin
 static gboolean
 is_run (const WeftPiece *piece)
 {
-  return piece->n_loops == 0 || (piece->n_loops == 1 && piece->loops[0].destination == 1 && piece->loops[0].source == 1);
+  return piece->n_loops == 0
+         || (piece->n_loops == 1 && piece->loops[0].destination == 1 && piece->loops[0].source == 1);
 }
 
 /* The loop that moves furthest in the source. */
@@ -163,7 +165,8 @@ find_outer_loop (const WeftPiece *piece)
 
   for (guint i = 1; i < piece->n_loops; i++)
     if (piece->loops[i].source > piece->loops[outer].source
-        || (piece->loops[i].source == piece->loops[outer].source && piece->loops[i].extent > piece->loops[outer].extent))
+        || (piece->loops[i].source == piece->loops[outer].source
+            && piece->loops[i].extent > piece->loops[outer].extent))
       outer = i;
   return outer;
 }
@@ -192,7 +195,8 @@ typedef gboolean (*FillFunc) (WeftReader *self, const WeftPiece *piece, guint8 *
 
 /* Cuts the loop that moves furthest in the source into groups of @n_rounds and fills each by @fill. */
 static gboolean
-fill_in_rounds (WeftReader *self, const WeftPiece *piece, guint8 *origin, gint64 n_rounds, FillFunc fill, GError **error)
+fill_in_rounds (WeftReader *self, const WeftPiece *piece, guint8 *origin, gint64 n_rounds, FillFunc fill,
+                GError **error)
 {
   guint outer = find_outer_loop (piece);
   gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
@@ -247,7 +251,8 @@ fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError
   if (has_wide_hole (piece, unit_bytes))
     return fill_in_rounds (self, piece, origin, 1, fill_from_file, error);
   if (span > self->limit)
-    return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit), fill_from_file, error);
+    return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
+                           fill_from_file, error);
   band = take_scratch (self, span);
   ok = weft_file_read (file, offset, band, span, error);
   if (ok)
@@ -275,7 +280,8 @@ fill_from_source (WeftReader *self, const WeftPiece *piece, guint8 *origin, GErr
   if (piece->n_loops > 0 && has_wide_hole (piece, unit_bytes))
     return fill_in_rounds (self, piece, origin, 1, fill_from_source, error);
   if (piece->n_loops > 0 && span > self->limit)
-    return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit), fill_from_source, error);
+    return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
+                           fill_from_source, error);
   bytes = weft_tensor_source_read (piece->base->source, (guint64) piece->source * unit_bytes, span, error);
   if (bytes == NULL)
     return FALSE;
@@ -326,7 +332,8 @@ pack_source (const WeftPiece *piece, WeftPiece *packed, WeftPiece *spread)
       is_packed[inner] = TRUE;
       if (piece->loops[inner].source == 0)
         continue;
-      packed->loops[packed->n_loops++] = (WeftLoop){ piece->loops[inner].extent, count, piece->loops[inner].source };
+      packed->loops[packed->n_loops++] =
+          (WeftLoop){ piece->loops[inner].extent, count, piece->loops[inner].source };
       spread->loops[inner].source = count;
       count *= piece->loops[inner].extent;
     }
@@ -398,7 +405,8 @@ fill_pointwise_band (WeftReader *self, const WeftPiece *piece, guint8 *origin, G
   if (piece->n_loops > 0 && has_wide_hole (piece, unit_bytes))
     return fill_in_rounds (self, piece, origin, 1, fill_pointwise_band, error);
   if (piece->n_loops > 0 && n_elements / (gsize) unit_elements * unit_bytes > self->limit)
-    return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit), fill_pointwise_band, error);
+    return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
+                           fill_pointwise_band, error);
   band.n_loops = 1;
   band.loops[0] = (WeftLoop){ last - first + 1, 1, 1 };
   weft_piece_normalise (&band);
@@ -408,7 +416,8 @@ fill_pointwise_band (WeftReader *self, const WeftPiece *piece, guint8 *origin, G
   if (ok)
     {
       apply_pointwise (base, input, output, n_elements);
-      copy_piece (piece, unit_bytes, output + (gsize) (piece->source - first * input_unit / unit_elements) * unit_bytes, origin);
+      copy_piece (piece, unit_bytes,
+                  output + (gsize) (piece->source - first * input_unit / unit_elements) * unit_bytes, origin);
     }
   give_scratch (self);
   give_scratch (self);
@@ -480,7 +489,8 @@ run_kernel (WeftReader *self, const WeftBase *base, const WeftRegion *region, gu
       if (!ok && local_error != NULL)
         g_propagate_prefixed_error (error, g_steal_pointer (&local_error), "%s: ", kernel->name);
       else if (!ok)
-        g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: the kernel failed without an error", kernel->name);
+        g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: the kernel failed without an error",
+                     kernel->name);
     }
   self->scratch_depth = depth;
   return ok;
@@ -552,8 +562,9 @@ kernel_fill_get_region (const KernelFill *self, const WeftPiece *piece, WeftRegi
       gint64 end = (at + span[k] + 1) * self->scale[k];
 
       region->start[k] = at * self->scale[k] / self->block[k] * self->block[k];
-      region->extent[k] = MIN (self->dims[k] * self->scale[k], (end + self->block[k] - 1) / self->block[k] * self->block[k])
-                          - region->start[k];
+      region->extent[k] =
+          MIN (self->dims[k] * self->scale[k], (end + self->block[k] - 1) / self->block[k] * self->block[k])
+          - region->start[k];
     }
 }
 
@@ -567,7 +578,8 @@ kernel_fill_localise (const KernelFill *self, const WeftRegion *region, WeftPiec
   for (guint k = self->rank; k-- > 0; stride *= region->extent[k] / self->scale[k])
     {
       strides[k] = stride;
-      address += (piece->source / self->strides[k] % self->dims[k] - region->start[k] / self->scale[k]) * stride;
+      address +=
+          (piece->source / self->strides[k] % self->dims[k] - region->start[k] / self->scale[k]) * stride;
     }
   for (guint i = 0; i < piece->n_loops; i++)
     {
@@ -638,8 +650,8 @@ repeat_first_round (const WeftPiece *piece, guint8 *origin)
 
   for (guint i = 0; i < piece->n_loops; i++)
     if (piece->loops[i].source != 0)
-      copies.loops[copies.n_loops++]
-          = (WeftLoop){ piece->loops[i].extent, piece->loops[i].destination, piece->loops[i].destination };
+      copies.loops[copies.n_loops++] =
+          (WeftLoop){ piece->loops[i].extent, piece->loops[i].destination, piece->loops[i].destination };
   for (guint i = 0; i < piece->n_loops; i++)
     {
       const WeftLoop *loop = &piece->loops[i];
@@ -665,7 +677,8 @@ fill_from_kernel (WeftReader *self, const WeftPiece *piece, guint8 *origin, GErr
   kernel_fill_init (&fill, self, piece, origin);
   weft_piece_exchange (&distinct);
   weft_piece_normalise (&distinct);
-  if (!weft_piece_fit (&distinct, fill.dims, fill.rank, piece->base->kernel.kernel->name, fill_from_box, &fill, error))
+  if (!weft_piece_fit (&distinct, fill.dims, fill.rank, piece->base->kernel.kernel->name, fill_from_box,
+                       &fill, error))
     return FALSE;
   repeat_first_round (piece, origin);
   return TRUE;
@@ -697,7 +710,8 @@ weft_reader_fill (WeftReader *self, const WeftPiece *piece, guint8 *origin, GErr
       return fill_from_file (self, piece, origin, error);
     case WEFT_BASE_MEMORY:
       copy_piece (piece, unit_bytes,
-                  (const guint8 *) g_bytes_get_data (base->bytes, NULL) + (gsize) piece->source * unit_bytes, origin);
+                  (const guint8 *) g_bytes_get_data (base->bytes, NULL) + (gsize) piece->source * unit_bytes,
+                  origin);
       return TRUE;
     case WEFT_BASE_CONSTANT:
       copy_piece (piece, unit_bytes, base->element, origin);
@@ -754,7 +768,8 @@ weft_tensor_read (WeftTensor *self, GCancellable *cancellable, GError **error)
 
   if (buffer == NULL)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "no memory for a tensor of %" G_GSIZE_FORMAT " bytes", n_bytes);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "no memory for a tensor of %" G_GSIZE_FORMAT " bytes",
+                   n_bytes);
       return NULL;
     }
   if (g_cancellable_is_cancelled (cancellable))

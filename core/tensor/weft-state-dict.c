@@ -195,5 +195,6 @@ weft_state_dict_sort_natural (WeftStateDict *self)
     return;
   g_qsort_with_data (self->entries->data, (gint) self->entries->len, sizeof (Entry), compare_entries, NULL);
   for (guint i = 0; i < self->entries->len; i++)
-    g_hash_table_insert (self->positions, g_array_index (self->entries, Entry, i).name, GUINT_TO_POINTER (i + 1));
+    g_hash_table_insert (self->positions, g_array_index (self->entries, Entry, i).name,
+                         GUINT_TO_POINTER (i + 1));
 }

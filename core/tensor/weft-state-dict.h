@@ -15,15 +15,17 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftStateDict, weft_state_dict, WEFT, STATE_DICT, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftStateDict, weft_state_dict, WEFT, STATE_DICT, GObject)
 
-WEFT_PUBLIC WeftStateDict *weft_state_dict_new           (void);
-WEFT_PUBLIC gboolean       weft_state_dict_add           (WeftStateDict *self, const gchar *name, WeftTensor *tensor, GError **error);
-WEFT_PUBLIC guint          weft_state_dict_get_n_tensors (WeftStateDict *self);
-WEFT_PUBLIC const gchar   *weft_state_dict_get_name      (WeftStateDict *self, guint position);
-WEFT_PUBLIC WeftTensor    *weft_state_dict_get_tensor    (WeftStateDict *self, guint position);
-WEFT_PUBLIC WeftTensor    *weft_state_dict_lookup        (WeftStateDict *self, const gchar *name);
-WEFT_PUBLIC gboolean       weft_state_dict_find          (WeftStateDict *self, const gchar *name, guint *position);
-WEFT_PUBLIC void           weft_state_dict_sort_natural  (WeftStateDict *self);
+WEFT_PUBLIC WeftStateDict *weft_state_dict_new (void);
+WEFT_PUBLIC gboolean weft_state_dict_add (WeftStateDict *self, const gchar *name, WeftTensor *tensor,
+                                          GError **error);
+WEFT_PUBLIC guint weft_state_dict_get_n_tensors (WeftStateDict *self);
+WEFT_PUBLIC const gchar *weft_state_dict_get_name (WeftStateDict *self, guint position);
+WEFT_PUBLIC WeftTensor *weft_state_dict_get_tensor (WeftStateDict *self, guint position);
+WEFT_PUBLIC WeftTensor *weft_state_dict_lookup (WeftStateDict *self, const gchar *name);
+WEFT_PUBLIC gboolean weft_state_dict_find (WeftStateDict *self, const gchar *name, guint *position);
+WEFT_PUBLIC void weft_state_dict_sort_natural (WeftStateDict *self);
 
 G_END_DECLS

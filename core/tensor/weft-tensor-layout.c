@@ -19,8 +19,8 @@ add_rewidthed (const WeftPiece *piece, gpointer user_data, GError **error)
   Rewidth *rule = user_data;
   WeftPiece moved = *piece;
 
-  moved.destination
-      = piece->destination / rule->old_width * rule->new_width + piece->destination % rule->old_width + rule->shift;
+  moved.destination = piece->destination / rule->old_width * rule->new_width
+                      + piece->destination % rule->old_width + rule->shift;
   for (guint i = 0; i < moved.n_loops; i++)
     if (moved.loops[i].destination >= rule->old_width)
       moved.loops[i].destination = moved.loops[i].destination / rule->old_width * rule->new_width;
@@ -37,8 +37,8 @@ typedef struct
 
 /* Cuts at @axis are made in units; @n_at are the numbers of indices at which a cut falls. */
 static gboolean
-view_axis (WeftTensor *self, guint axis, const gint64 *n_at, gsize n_cuts, const gchar *operation, AxisView *view,
-           GError **error)
+view_axis (WeftTensor *self, guint axis, const gint64 *n_at, gsize n_cuts, const gchar *operation,
+           AxisView *view, GError **error)
 {
   gint64 unit = weft_dtype_get_unit_elements (self->dtype);
   gint64 inner = 1;
@@ -58,8 +58,8 @@ view_axis (WeftTensor *self, guint axis, const gint64 *n_at, gsize n_cuts, const
     if (n_at[i] * inner % unit != 0 || (view->outer > 1 && view->width % unit != 0))
       {
         g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                     "%s: a cut at index %" G_GINT64_FORMAT " of axis %u falls inside a byte of %s elements", operation, n_at[i],
-                     axis, weft_dtype_get_name (self->dtype));
+                     "%s: a cut at index %" G_GINT64_FORMAT " of axis %u falls inside a byte of %s elements",
+                     operation, n_at[i], axis, weft_dtype_get_name (self->dtype));
         return FALSE;
       }
   return TRUE;
@@ -80,7 +80,8 @@ cut_fitted (const WeftPiece *piece, gpointer user_data, GError **error)
 {
   Cut *cut = user_data;
 
-  return weft_piece_cut (piece, cut->width, cut->start, cut->length, cut->operation, cut->next, cut->next_data, error);
+  return weft_piece_cut (piece, cut->width, cut->start, cut->length, cut->operation, cut->next,
+                         cut->next_data, error);
 }
 
 /**
@@ -100,7 +101,6 @@ cut_fitted (const WeftPiece *piece, gpointer user_data, GError **error)
 WeftTensor *
 weft_tensor_slice (WeftTensor *self, gint axis, gint64 start, gint64 length, GError **error)
 {
-  const gint64 cuts[] = { start, start + length };
   WeftShape shape = self->shape;
   WeftLayoutBuilder builder;
   AxisView view;
@@ -113,13 +113,14 @@ weft_tensor_slice (WeftTensor *self, gint axis, gint64 start, gint64 length, GEr
   if (start < 0 || length < 0 || start > shape.dims[k] || length > shape.dims[k] - start)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "slice: [%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ") leaves axis %u of size %" G_GINT64_FORMAT, start,
-                   start + length, k, shape.dims[k]);
+                   "slice: %" G_GINT64_FORMAT " indices from %" G_GINT64_FORMAT
+                   " leave axis %u of size %" G_GINT64_FORMAT,
+                   length, start, k, shape.dims[k]);
       return NULL;
     }
   if (start == 0 && length == shape.dims[k])
     return weft_tensor_ref (self);
-  if (!view_axis (self, k, cuts, 2, "slice", &view, error))
+  if (!view_axis (self, k, (const gint64[]){ start, start + length }, 2, "slice", &view, error))
     return NULL;
   shape.dims[k] = length;
   weft_layout_builder_init (&builder, "slice");
@@ -127,7 +128,10 @@ weft_tensor_slice (WeftTensor *self, gint axis, gint64 start, gint64 length, GEr
     {
       const gint64 dims[] = { view.outer, view.width / unit };
       Rewidth rule = { &builder, view.width / unit, length * view.inner / unit, -start * view.inner / unit };
-      Cut cut = { add_rewidthed, &rule, view.width / unit, start * view.inner / unit, length * view.inner / unit, "slice" };
+      Cut cut = {
+        add_rewidthed, &rule, view.width / unit, start * view.inner / unit, length * view.inner / unit,
+        "slice"
+      };
       WeftPiece piece;
 
       if (view.outer == 1)
@@ -158,8 +162,9 @@ check_concat (WeftTensor **tensors, gsize n_tensors, guint axis, WeftShape *shap
       if (tensors[i]->dtype != tensors[0]->dtype)
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE,
-                       "concat: tensor %" G_GSIZE_FORMAT " is %s, the first is %s; cast them to one dtype first", i,
-                       weft_dtype_get_name (tensors[i]->dtype), weft_dtype_get_name (tensors[0]->dtype));
+                       "concat: tensor %" G_GSIZE_FORMAT
+                       " is %s, the first is %s; cast them to one dtype first",
+                       i, weft_dtype_get_name (tensors[i]->dtype), weft_dtype_get_name (tensors[0]->dtype));
           return FALSE;
         }
       for (guint k = 0; fits && k < shape->rank; k++)
@@ -169,8 +174,9 @@ check_concat (WeftTensor **tensors, gsize n_tensors, guint axis, WeftShape *shap
           g_autofree gchar *first = weft_shape_to_string (&tensors[0]->shape);
           g_autofree gchar *other = weft_shape_to_string (&tensors[i]->shape);
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                       "concat on axis %u: shapes %s and %s (tensor %" G_GSIZE_FORMAT ") differ on another axis", axis, first,
-                       other, i);
+                       "concat on axis %u: shapes %s and %s (tensor %" G_GSIZE_FORMAT
+                       ") differ on another axis",
+                       axis, first, other, i);
           return FALSE;
         }
       if (__builtin_add_overflow (shape->dims[axis], tensors[i]->shape.dims[axis], &shape->dims[axis]))
@@ -207,7 +213,8 @@ weft_tensor_concat (WeftTensor **tensors, gsize n_tensors, gint axis, GError **e
       g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "concat: there is no tensor to join");
       return NULL;
     }
-  if (!weft_shape_resolve_axis (&tensors[0]->shape, axis, &k, error) || !check_concat (tensors, n_tensors, k, &shape, error)
+  if (!weft_shape_resolve_axis (&tensors[0]->shape, axis, &k, error)
+      || !check_concat (tensors, n_tensors, k, &shape, error)
       || !weft_shape_count_bytes (&shape, tensors[0]->dtype, &n_bytes, error))
     return NULL;
   if (n_tensors == 1)
@@ -321,7 +328,8 @@ weft_tensor_split (WeftTensor *self, gint axis, const gint64 *lengths, gsize n_l
   if (start != self->shape.dims[k])
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "split: lengths sum to %" G_GINT64_FORMAT ", axis %u has %" G_GINT64_FORMAT, start, k, self->shape.dims[k]);
+                   "split: lengths sum to %" G_GINT64_FORMAT ", axis %u has %" G_GINT64_FORMAT, start, k,
+                   self->shape.dims[k]);
       return NULL;
     }
   return g_steal_pointer (&parts);
@@ -405,8 +413,8 @@ check_axes (WeftTensor *self, const gint *axes, gsize n_axes, guint *resolved, G
     }
   if (n_axes == self->shape.rank)
     return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "permute: %" G_GSIZE_FORMAT " axes are named, the tensor has %u", n_axes,
-               self->shape.rank);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+               "permute: %" G_GSIZE_FORMAT " axes are named, the tensor has %u", n_axes, self->shape.rank);
   return FALSE;
 }
 
@@ -444,7 +452,8 @@ weft_tensor_permute (WeftTensor *self, const gint *axes, gsize n_axes, GError **
     return weft_tensor_ref (self);
   if (unit > 1 && (resolved[shape.rank - 1] != shape.rank - 1 || rule.dims[shape.rank - 1] % unit != 0))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "permute: %s elements share bytes along the last axis, which must stay last",
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "permute: %s elements share bytes along the last axis, which must stay last",
                    weft_dtype_get_name (self->dtype));
       return NULL;
     }
@@ -490,7 +499,8 @@ weft_tensor_transpose (WeftTensor *self, gint axis0, gint axis1, GError **error)
   gint axes[WEFT_MAX_RANK];
   guint k0, k1;
 
-  if (!weft_shape_resolve_axis (&self->shape, axis0, &k0, error) || !weft_shape_resolve_axis (&self->shape, axis1, &k1, error))
+  if (!weft_shape_resolve_axis (&self->shape, axis0, &k0, error)
+      || !weft_shape_resolve_axis (&self->shape, axis1, &k1, error))
     return NULL;
   for (guint i = 0; i < self->shape.rank; i++)
     axes[i] = (gint) i;
@@ -542,15 +552,16 @@ weft_tensor_reshape (WeftTensor *self, const gint64 *dims, gsize n_dims, GError 
     }
   if (free_axis != G_MAXSIZE)
     known[free_axis] = product > 0 ? self->n_elements / product : 0;
-  if (!weft_shape_init (&shape, known, n_dims, error) || !weft_shape_count_elements (&shape, &n_elements, error))
+  if (!weft_shape_init (&shape, known, n_dims, error)
+      || !weft_shape_count_elements (&shape, &n_elements, error))
     return NULL;
   if (n_elements != self->n_elements)
     {
       g_autofree gchar *old_text = weft_shape_to_string (&self->shape);
       g_autofree gchar *new_text = weft_shape_to_string (&shape);
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "reshape: %s has %" G_GINT64_FORMAT " elements, %s has %" G_GINT64_FORMAT, old_text, self->n_elements, new_text,
-                   n_elements);
+                   "reshape: %s has %" G_GINT64_FORMAT " elements, %s has %" G_GINT64_FORMAT, old_text,
+                   self->n_elements, new_text, n_elements);
       return NULL;
     }
   return tensor_with_shape (self, &shape);
@@ -575,12 +586,14 @@ weft_tensor_unsqueeze (WeftTensor *self, gint axis, GError **error)
 
   if (at < 0 || at > rank)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "unsqueeze: axis %d is outside a tensor of rank %d", axis, rank);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "unsqueeze: axis %d is outside a tensor of rank %d",
+                   axis, rank);
       return NULL;
     }
   if (rank == WEFT_MAX_RANK)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "unsqueeze: the tensor has %d axes already, the limit", WEFT_MAX_RANK);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                   "unsqueeze: the tensor has %d axes already, the limit", WEFT_MAX_RANK);
       return NULL;
     }
   memmove (&shape.dims[at + 1], &shape.dims[at], (gsize) (rank - at) * sizeof shape.dims[0]);
@@ -609,8 +622,8 @@ weft_tensor_squeeze (WeftTensor *self, gint axis, GError **error)
     return NULL;
   if (shape.dims[k] != 1)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "squeeze: axis %u has extent %" G_GINT64_FORMAT ", not 1", k,
-                   shape.dims[k]);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "squeeze: axis %u has extent %" G_GINT64_FORMAT ", not 1", k, shape.dims[k]);
       return NULL;
     }
   memmove (&shape.dims[k], &shape.dims[k + 1], (shape.rank - k - 1) * sizeof shape.dims[0]);
@@ -644,7 +657,8 @@ weft_tensor_select (WeftTensor *self, gint axis, const gint64 *indices, gsize n_
         next++;
       if (runs->len >= WEFT_MAX_PIECES)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "select: the layout falls into more than %d pieces", WEFT_MAX_PIECES);
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                       "select: the layout falls into more than %d pieces", WEFT_MAX_PIECES);
           return NULL;
         }
       run = weft_tensor_slice (self, axis, indices[i], (gint64) (next - i), error);
@@ -680,10 +694,12 @@ weft_tensor_broadcast_scalar (WeftTensor *self, const gint64 *dims, gsize n_dims
     {
       g_autofree gchar *text = weft_shape_to_string (&self->shape);
       g_set_error (error, WEFT_ERROR, self->n_elements != 1 ? WEFT_ERROR_SHAPE : WEFT_ERROR_DTYPE,
-                   "broadcast: %s of shape %s is not one element of whole bytes", weft_dtype_get_name (self->dtype), text);
+                   "broadcast: %s of shape %s is not one element of whole bytes",
+                   weft_dtype_get_name (self->dtype), text);
       return NULL;
     }
-  if (!weft_shape_init (&shape, dims, n_dims, error) || !weft_shape_count_bytes (&shape, self->dtype, &n_bytes, error)
+  if (!weft_shape_init (&shape, dims, n_dims, error)
+      || !weft_shape_count_bytes (&shape, self->dtype, &n_bytes, error)
       || !weft_shape_count_elements (&shape, &n_elements, error))
     return NULL;
   weft_layout_builder_init (&builder, "broadcast");

@@ -4,7 +4,6 @@
 #include "tensor/weft-arithmetic-private.h"
 #include "tensor/weft-cast-private.h"
 
-
 /* Rewrites a piece from units of one dtype to units of another: first to elements, then to the new units. */
 static gboolean
 convert_units (WeftPiece *piece, WeftDtype from, WeftDtype to)
@@ -57,7 +56,8 @@ convert_units (WeftPiece *piece, WeftDtype from, WeftDtype to)
 }
 
 static WeftTensor *
-map_bases (WeftTensor *self, WeftPointwise function, WeftDtype dtype, gdouble operand, const gchar *operation, GError **error)
+map_bases (WeftTensor *self, WeftPointwise function, WeftDtype dtype, gdouble operand, const gchar *operation,
+           GError **error)
 {
   g_autoptr (WeftBase) mapped = NULL;
   WeftBase *last = NULL;
@@ -82,7 +82,8 @@ map_bases (WeftTensor *self, WeftPointwise function, WeftDtype dtype, gdouble op
       piece.base = mapped;
       if (!convert_units (&piece, self->dtype, dtype))
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "%s: a piece of the layout does not fill whole bytes of %s", operation,
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                       "%s: a piece of the layout does not fill whole bytes of %s", operation,
                        weft_dtype_get_name (dtype));
           weft_layout_builder_clear (&builder);
           return NULL;
@@ -116,7 +117,8 @@ weft_tensor_cast (WeftTensor *self, WeftDtype dtype, GError **error)
   if (dtype <= WEFT_DTYPE_INVALID || dtype >= WEFT_N_DTYPES || weft_cast_lookup (self->dtype, dtype) == NULL)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "cast: there is no conversion from %s to %s",
-                   weft_dtype_get_name (self->dtype), dtype < WEFT_N_DTYPES ? weft_dtype_get_name (dtype) : "?");
+                   weft_dtype_get_name (self->dtype),
+                   dtype < WEFT_N_DTYPES ? weft_dtype_get_name (dtype) : "?");
       return NULL;
     }
   return map_bases (self, WEFT_POINTWISE_CAST, dtype, 0, "cast", error);
@@ -137,10 +139,12 @@ weft_tensor_bitcast (WeftTensor *self, WeftDtype dtype, GError **error)
 {
   if (self->dtype == dtype)
     return weft_tensor_ref (self);
-  if (dtype <= WEFT_DTYPE_INVALID || dtype >= WEFT_N_DTYPES || weft_dtype_get_bits (dtype) != weft_dtype_get_bits (self->dtype))
+  if (dtype <= WEFT_DTYPE_INVALID || dtype >= WEFT_N_DTYPES
+      || weft_dtype_get_bits (dtype) != weft_dtype_get_bits (self->dtype))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "bitcast: %s and %s have not the same width",
-                   weft_dtype_get_name (self->dtype), dtype < WEFT_N_DTYPES ? weft_dtype_get_name (dtype) : "?");
+                   weft_dtype_get_name (self->dtype),
+                   dtype < WEFT_N_DTYPES ? weft_dtype_get_name (dtype) : "?");
       return NULL;
     }
   return map_bases (self, WEFT_POINTWISE_BITCAST, dtype, 0, "bitcast", error);
@@ -151,9 +155,10 @@ arithmetic (WeftTensor *self, WeftPointwise function, gdouble operand, const gch
 {
   guint8 probe[16] = { 0 };
   guint8 result[16];
-  gboolean ok = weft_dtype_get_unit_elements (self->dtype) == 1
-                && (function == WEFT_POINTWISE_SCALE ? weft_scale_elements (self->dtype, probe, result, 1, operand)
-                                                     : weft_shift_elements (self->dtype, probe, result, 1, operand));
+  gboolean ok =
+      weft_dtype_get_unit_elements (self->dtype) == 1
+      && (function == WEFT_POINTWISE_SCALE ? weft_scale_elements (self->dtype, probe, result, 1, operand)
+                                           : weft_shift_elements (self->dtype, probe, result, 1, operand));
 
   if (!ok)
     {

@@ -14,5 +14,6 @@ struct _WeftTensor
 };
 
 /* Takes the pieces of @builder. */
-WeftTensor *weft_tensor_new_from_builder (WeftDtype dtype, const WeftShape *shape, WeftLayoutBuilder *builder);
-gboolean    weft_tensor_needs_owner      (WeftTensor *self);
+WeftTensor *weft_tensor_new_from_builder (WeftDtype dtype, const WeftShape *shape,
+                                          WeftLayoutBuilder *builder);
+gboolean weft_tensor_needs_owner (WeftTensor *self);

@@ -41,7 +41,8 @@ weft_tensor_source_read (WeftTensorSource *self, guint64 offset, guint64 n_bytes
   if (bytes == NULL || g_bytes_get_size (bytes) != n_bytes)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT,
-                   "%s: read was asked for %" G_GUINT64_FORMAT " bytes and gave %s", G_OBJECT_TYPE_NAME (self), n_bytes,
+                   "%s: read was asked for %" G_GUINT64_FORMAT " bytes and gave %s",
+                   G_OBJECT_TYPE_NAME (self), n_bytes,
                    bytes == NULL ? "nothing, without an error" : "another number of bytes");
       return NULL;
     }

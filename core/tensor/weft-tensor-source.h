@@ -15,7 +15,8 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_DERIVABLE_TYPE (WeftTensorSource, weft_tensor_source, WEFT, TENSOR_SOURCE, GObject)
+WEFT_PUBLIC
+G_DECLARE_DERIVABLE_TYPE (WeftTensorSource, weft_tensor_source, WEFT, TENSOR_SOURCE, GObject)
 
 /**
  * WeftTensorSourceClass:
@@ -45,8 +46,9 @@ struct _WeftTensorSourceClass
   gpointer reserved[4];
 };
 
-WEFT_PUBLIC GBytes     *weft_tensor_source_read     (WeftTensorSource *self, guint64 offset, guint64 n_bytes, GError **error);
-WEFT_PUBLIC WeftTensor *weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftTensorSource *source,
-                                                     GError **error);
+WEFT_PUBLIC GBytes *weft_tensor_source_read (WeftTensorSource *self, guint64 offset, guint64 n_bytes,
+                                             GError **error);
+WEFT_PUBLIC WeftTensor *weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims,
+                                                     WeftTensorSource *source, GError **error);
 
 G_END_DECLS

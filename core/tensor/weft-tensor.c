@@ -85,14 +85,16 @@ tensor_new_from_base (WeftDtype dtype, const WeftShape *shape, WeftBase *base, g
 }
 
 static gboolean
-check_new (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftShape *shape, gint64 *n_bytes, GError **error)
+check_new (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftShape *shape, gint64 *n_bytes,
+           GError **error)
 {
   if (dtype <= WEFT_DTYPE_INVALID || dtype >= WEFT_N_DTYPES)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "%d is no dtype", (gint) dtype);
       return FALSE;
     }
-  return weft_shape_init (shape, dims, n_dims, error) && weft_shape_count_bytes (shape, dtype, n_bytes, error);
+  return weft_shape_init (shape, dims, n_dims, error)
+         && weft_shape_count_bytes (shape, dtype, n_bytes, error);
 }
 
 /**
@@ -120,8 +122,8 @@ weft_tensor_new_from_bytes (WeftDtype dtype, const gint64 *dims, gsize n_dims, G
     {
       g_autofree gchar *text = weft_shape_to_string (&shape);
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "%s of shape %s takes %" G_GINT64_FORMAT " bytes, found %" G_GSIZE_FORMAT, weft_dtype_get_name (dtype), text,
-                   n_bytes, g_bytes_get_size (bytes));
+                   "%s of shape %s takes %" G_GINT64_FORMAT " bytes, found %" G_GSIZE_FORMAT,
+                   weft_dtype_get_name (dtype), text, n_bytes, g_bytes_get_size (bytes));
       return NULL;
     }
   base = weft_base_new (WEFT_BASE_MEMORY, dtype, n_bytes * 8 / weft_dtype_get_bits (dtype));
@@ -143,7 +145,8 @@ weft_tensor_new_from_bytes (WeftDtype dtype, const gint64 *dims, gsize n_dims, G
  * Since: 1.0
  */
 WeftTensor *
-weft_tensor_new_from_file (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftFile *file, guint64 offset, GError **error)
+weft_tensor_new_from_file (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftFile *file, guint64 offset,
+                           GError **error)
 {
   WeftShape shape;
   WeftBase *base;
@@ -154,7 +157,8 @@ weft_tensor_new_from_file (WeftDtype dtype, const gint64 *dims, gsize n_dims, We
   if (offset > weft_file_get_size (file) || (guint64) n_bytes > weft_file_get_size (file) - offset)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "%s: %" G_GINT64_FORMAT " bytes at offset %" G_GUINT64_FORMAT " leave the file of %" G_GUINT64_FORMAT " bytes",
+                   "%s: %" G_GINT64_FORMAT " bytes at offset %" G_GUINT64_FORMAT
+                   " leave the file of %" G_GUINT64_FORMAT " bytes",
                    weft_file_get_path (file), n_bytes, offset, weft_file_get_size (file));
       return NULL;
     }
@@ -183,8 +187,9 @@ weft_tensor_new_unreadable (WeftDtype dtype, const gint64 *dims, gsize n_dims, G
 
   if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
     return NULL;
-  return tensor_new_from_base (dtype, &shape,
-                               weft_base_new (WEFT_BASE_UNREADABLE, dtype, n_bytes * 8 / weft_dtype_get_bits (dtype)), 1);
+  return tensor_new_from_base (
+      dtype, &shape, weft_base_new (WEFT_BASE_UNREADABLE, dtype, n_bytes * 8 / weft_dtype_get_bits (dtype)),
+      1);
 }
 
 /**
@@ -212,7 +217,8 @@ weft_tensor_new_constant (WeftDtype dtype, const gint64 *dims, gsize n_dims, gdo
   cast = weft_dtype_get_unit_elements (dtype) == 1 ? weft_cast_lookup (WEFT_DTYPE_F64, dtype) : NULL;
   if (cast == NULL)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "no constant of dtype %s can be made", weft_dtype_get_name (dtype));
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "no constant of dtype %s can be made",
+                   weft_dtype_get_name (dtype));
       return NULL;
     }
   base = weft_base_new (WEFT_BASE_CONSTANT, dtype, 1);
@@ -233,7 +239,8 @@ weft_tensor_new_constant (WeftDtype dtype, const gint64 *dims, gsize n_dims, gdo
  * Since: 1.0
  */
 WeftTensor *
-weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftTensorSource *source, GError **error)
+weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftTensorSource *source,
+                             GError **error)
 {
   WeftShape shape;
   WeftBase *base;
@@ -264,8 +271,9 @@ weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims, 
  * Since: 1.0
  */
 WeftTensor *
-weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params, GDestroyNotify destroy, WeftDtype dtype,
-                             const gint64 *dims, gsize n_dims, WeftTensor **inputs, gsize n_inputs, GError **error)
+weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params, GDestroyNotify destroy,
+                             WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftTensor **inputs,
+                             gsize n_inputs, GError **error)
 {
   WeftShape shape;
   WeftBase *base;
@@ -377,7 +385,8 @@ weft_tensor_get_n_elements (WeftTensor *self)
 guint64
 weft_tensor_get_n_bytes (WeftTensor *self)
 {
-  return (guint64) self->n_elements / weft_dtype_get_unit_elements (self->dtype) * weft_dtype_get_unit_bytes (self->dtype);
+  return (guint64) self->n_elements / weft_dtype_get_unit_elements (self->dtype)
+         * weft_dtype_get_unit_bytes (self->dtype);
 }
 
 /**
@@ -527,7 +536,8 @@ weft_tensor_describe (WeftTensor *self)
 
       g_string_append_printf (text, "%s%s", i == 0 ? ": " : ", ", base_get_kind_name (base));
       if (base->kind == WEFT_BASE_FILE)
-        g_string_append_printf (text, " %s+%" G_GUINT64_FORMAT, weft_file_get_path (base->file.file), base->file.offset);
+        g_string_append_printf (text, " %s+%" G_GUINT64_FORMAT, weft_file_get_path (base->file.file),
+                                base->file.offset);
     }
   if (self->layout.n_pieces > 4)
     g_string_append (text, ", ...");

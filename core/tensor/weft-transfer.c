@@ -84,8 +84,8 @@ window_new (gint fd, guint64 offset, gsize n_bytes, guint8 **origin, GError **er
 
   if (mapping == MAP_FAILED)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "mapping %" G_GSIZE_FORMAT " bytes of the output failed: %s", n_bytes,
-                   g_strerror (errno));
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO,
+                   "mapping %" G_GSIZE_FORMAT " bytes of the output failed: %s", n_bytes, g_strerror (errno));
       return NULL;
     }
   self = g_new0 (Window, 1);
@@ -131,8 +131,9 @@ write_all (gint fd, guint64 offset, const guint8 *bytes, gsize n_bytes, GError *
       if (n <= 0)
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO,
-                       "writing %" G_GSIZE_FORMAT " bytes at offset %" G_GUINT64_FORMAT " of the output failed: %s", n_bytes, offset,
-                       g_strerror (n < 0 ? errno : ENOSPC));
+                       "writing %" G_GSIZE_FORMAT " bytes at offset %" G_GUINT64_FORMAT
+                       " of the output failed: %s",
+                       n_bytes, offset, g_strerror (n < 0 ? errno : ENOSPC));
           return FALSE;
         }
       bytes += n;
@@ -168,14 +169,16 @@ run_copy (Task *task, WeftReader *reader, gsize tile_bytes, GError **error)
     {
       off_t from = (off_t) (task->source_offset + done);
       off_t to = (off_t) (task->offset + done);
-      gssize n = copy_file_range (weft_file_get_fd (task->source), &from, task->fd, &to, task->n_bytes - done, 0);
+      gssize n =
+          copy_file_range (weft_file_get_fd (task->source), &from, task->fd, &to, task->n_bytes - done, 0);
 
       if (n < 0 && errno == EINTR)
         continue;
       if (n < 0 && errno == ENOSPC)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "writing %" G_GSIZE_FORMAT " bytes of the output failed: %s",
-                       task->n_bytes - done, g_strerror (errno));
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO,
+                       "writing %" G_GSIZE_FORMAT " bytes of the output failed: %s", task->n_bytes - done,
+                       g_strerror (errno));
           return FALSE;
         }
       /* 0 means the end of a truncated source, or a file system that does not copy: reading tells which. */
@@ -225,8 +228,9 @@ scatter_guarded (gpointer user_data)
 {
   Scatter *scatter = user_data;
 
-  scatter->ok = weft_reader_fill (scatter->reader, &scatter->task->piece, scatter->task->origin, &scatter->error)
-                && weft_reader_flush (scatter->reader, &scatter->error);
+  scatter->ok =
+      weft_reader_fill (scatter->reader, &scatter->task->piece, scatter->task->origin, &scatter->error)
+      && weft_reader_flush (scatter->reader, &scatter->error);
 }
 
 /* Only stores into the window can fault, and they hold nothing: what the reader had in hand is dropped. */
@@ -238,8 +242,9 @@ run_scatter (Task *task, WeftReader *reader, GError **error)
   if (!weft_guard_run (scatter_guarded, &scatter))
     {
       weft_reader_reset (reader);
-      g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_IO,
-                           "writing to the mapped output failed: the disk is full, or the file was truncated");
+      g_set_error_literal (
+          error, WEFT_ERROR, WEFT_ERROR_IO,
+          "writing to the mapped output failed: the disk is full, or the file was truncated");
       return FALSE;
     }
   if (scatter.error != NULL)
@@ -478,9 +483,12 @@ close_run (Execution *self)
         }
       else
         {
-          Segment segment = { .n_bytes = n_bytes, .file = weft_file_ref (run->source), .offset = run->source_offset + done };
+          Segment segment = { .n_bytes = n_bytes,
+                              .file = weft_file_ref (run->source),
+                              .offset = run->source_offset + done };
           const WeftTransfer *first = &self->transfers[run->first_transfer];
-          guint64 at = run->fd >= 0 ? run->offset - first->offset : (guint64) (run->memory - (guint8 *) first->memory);
+          guint64 at =
+              run->fd >= 0 ? run->offset - first->offset : (guint64) (run->memory - (guint8 *) first->memory);
 
           add_segment (self, run->first_transfer, at + done, segment, FALSE);
           self->fill->last_transfer = run->last_transfer;
@@ -494,10 +502,12 @@ add_run (Execution *self, gsize transfer, guint64 at, const WeftPiece *piece, gs
 {
   const WeftTransfer *destination = &self->transfers[transfer];
   WeftFile *file = piece->base->file.file;
-  guint64 offset = piece->base->file.offset + (guint64) piece->source * weft_dtype_get_unit_bytes (piece->base->dtype);
+  guint64 offset =
+      piece->base->file.offset + (guint64) piece->source * weft_dtype_get_unit_bytes (piece->base->dtype);
   Task *run = self->run;
 
-  if (run != NULL && run->source == file && run->source_offset + run->n_bytes == offset && continues (run, destination, at))
+  if (run != NULL && run->source == file && run->source_offset + run->n_bytes == offset
+      && continues (run, destination, at))
     {
       run->n_bytes += n_bytes;
       run->last_transfer = transfer;
@@ -531,11 +541,13 @@ collect_segment (const WeftPiece *piece, gpointer user_data, GError **error)
 
 /* Makes a task of its own for [start, start + length) units of a tensor, out of the pieces [first, last). */
 static gboolean
-add_tile (Execution *self, gsize transfer, guint first, guint last, gint64 start, gint64 length, GError **error)
+add_tile (Execution *self, gsize transfer, guint first, guint last, gint64 start, gint64 length,
+          GError **error)
 {
   const WeftTransfer *destination = &self->transfers[transfer];
   gsize unit_bytes = weft_dtype_get_unit_bytes (destination->tensor->dtype);
-  Task *task = task_new (TASK_FILL, transfer, destination, (guint64) start * unit_bytes, (gsize) length * unit_bytes);
+  Task *task =
+      task_new (TASK_FILL, transfer, destination, (guint64) start * unit_bytes, (gsize) length * unit_bytes);
   Collector collector = { NULL, start, unit_bytes };
 
   task->segments = g_array_new (FALSE, FALSE, sizeof (Segment));
@@ -549,7 +561,8 @@ add_tile (Execution *self, gsize transfer, guint first, guint last, gint64 start
       if (piece.destination >= start + length || weft_piece_get_last (&piece) < start)
         continue;
       task->needs_owner |= piece.base->needs_owner;
-      if (!weft_piece_cut (&piece, G_MAXINT64, start, length, "evaluation", collect_segment, &collector, error))
+      if (!weft_piece_cut (&piece, G_MAXINT64, start, length, "evaluation", collect_segment, &collector,
+                           error))
         {
           task_free (task);
           return FALSE;
@@ -560,7 +573,8 @@ add_tile (Execution *self, gsize transfer, guint first, guint last, gint64 start
 }
 
 static gboolean
-add_tiles (Execution *self, gsize transfer, guint first, guint last, gint64 start, gint64 length, GError **error)
+add_tiles (Execution *self, gsize transfer, guint first, guint last, gint64 start, gint64 length,
+           GError **error)
 {
   gsize unit_bytes = weft_dtype_get_unit_bytes (self->transfers[transfer].tensor->dtype);
   gint64 step = MAX (1, (gint64) (self->options.tile_bytes / unit_bytes));
@@ -585,7 +599,8 @@ find_furthest_loop (const WeftPiece *piece, gboolean in_source)
 
 /* Cuts @piece into groups of rounds of one loop and gives each to @func. */
 static gboolean
-for_each_rounds (const WeftPiece *piece, guint loop, gint64 n_rounds, WeftPieceFunc func, gpointer user_data, GError **error)
+for_each_rounds (const WeftPiece *piece, guint loop, gint64 n_rounds, WeftPieceFunc func, gpointer user_data,
+                 GError **error)
 {
   gint64 extent = piece->loops[loop].extent;
 
@@ -619,7 +634,8 @@ scatter_band (const WeftPiece *piece, gpointer user_data, GError **error)
   Execution *self = scattering->execution;
   const WeftTransfer *destination = &self->transfers[scattering->transfer];
   gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
-  Task *task = task_new (TASK_SCATTER, scattering->transfer, destination, 0, (gsize) weft_piece_count (piece) * unit_bytes);
+  Task *task = task_new (TASK_SCATTER, scattering->transfer, destination, 0,
+                         (gsize) weft_piece_count (piece) * unit_bytes);
 
   task->piece = *piece;
   weft_piece_normalise (&task->piece);
@@ -658,15 +674,16 @@ scatter_piece (const WeftPiece *piece, gpointer user_data, GError **error)
           WeftPiece normal = *piece;
 
           weft_piece_normalise (&normal);
-          return for_each_rounds (&normal, find_furthest_loop (&normal, FALSE), MIN (rounds, normal.loops[0].extent - 1),
-                                  scatter_piece, scattering, error);
+          return for_each_rounds (&normal, find_furthest_loop (&normal, FALSE),
+                                  MIN (rounds, normal.loops[0].extent - 1), scatter_piece, scattering, error);
         }
     }
   scattering->destination = piece->destination;
   scattering->window = NULL;
   if (destination->fd >= 0)
     {
-      scattering->window = window_new (destination->fd, destination->offset + at, span, &scattering->origin, error);
+      scattering->window =
+          window_new (destination->fd, destination->offset + at, span, &scattering->origin, error);
       if (scattering->window == NULL)
         return FALSE;
     }
@@ -699,7 +716,8 @@ is_out_of_order (const WeftPiece *piece, gsize unit_bytes)
   const WeftLoop *inner = &piece->loops[piece->n_loops - 1];
 
   if (piece->n_loops < 2
-      || (inner->destination == 1 && inner->source == 1 && (gsize) inner->extent * unit_bytes >= WEFT_HOLE_BYTES))
+      || (inner->destination == 1 && inner->source == 1
+          && (gsize) inner->extent * unit_bytes >= WEFT_HOLE_BYTES))
     return FALSE;
   for (guint i = 1; i < piece->n_loops; i++)
     if (piece->loops[i].source > piece->loops[i - 1].source)
@@ -740,10 +758,11 @@ add_piece (Execution *self, gsize transfer, guint position, GError **error)
   if (n_bytes > self->options.tile_bytes)
     {
       close_fill (self);
-      return add_tiles (self, transfer, position, position + 1, piece.destination, weft_piece_count (&piece), error);
+      return add_tiles (self, transfer, position, position + 1, piece.destination, weft_piece_count (&piece),
+                        error);
     }
-  add_segment (self, transfer, at,
-               (Segment){ .n_bytes = n_bytes, .piece = g_memdup2 (&piece, sizeof piece) }, piece.base->needs_owner);
+  add_segment (self, transfer, at, (Segment){ .n_bytes = n_bytes, .piece = g_memdup2 (&piece, sizeof piece) },
+               piece.base->needs_owner);
   weft_base_ref (piece.base);
   return TRUE;
 }
@@ -772,7 +791,8 @@ add_transfer (Execution *self, gsize transfer, GError **error)
     {
       close_run (self);
       close_fill (self);
-      return add_tiles (self, transfer, 0, tensor->layout.n_pieces, 0, (gint64) (n_bytes / unit_bytes), error);
+      return add_tiles (self, transfer, 0, tensor->layout.n_pieces, 0, (gint64) (n_bytes / unit_bytes),
+                        error);
     }
   for (guint i = 0; i < tensor->layout.n_pieces; i++)
     if (!add_piece (self, transfer, i, error))

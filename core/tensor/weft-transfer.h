@@ -81,8 +81,10 @@ typedef struct
   guint64 n_bytes_written;
 } WeftTransferCounters;
 
-WEFT_PUBLIC guint    weft_transfer_get_default_n_threads (void);
-WEFT_PUBLIC gboolean weft_transfer_execute (const WeftTransfer *transfers, gsize n_transfers, const WeftTransferOptions *options,
-                                            WeftTransferCounters *counters, GCancellable *cancellable, GError **error);
+WEFT_PUBLIC guint weft_transfer_get_default_n_threads (void);
+WEFT_PUBLIC gboolean weft_transfer_execute (const WeftTransfer *transfers, gsize n_transfers,
+                                            const WeftTransferOptions *options,
+                                            WeftTransferCounters *counters, GCancellable *cancellable,
+                                            GError **error);
 
 G_END_DECLS

@@ -13,19 +13,18 @@
 #define WEFT_IS_SANITIZED 1
 #endif
 
+/* GCC leaves most loops alone below -O3, and, unless told that nobody looks at floating exceptions, all loops with a
+ * choice between two results; Clang vectorises both. Holds for all that follows in a file that includes this. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3", "no-trapping-math")
+#endif
+
 /* WEFT_VECTORISED marks a function with a simple loop: it is compiled for AVX2 as well as for the baseline, and the
  * dynamic linker picks one. The sanitizers' runtimes are not up when it does, so they get the baseline alone. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(WEFT_IS_SANITIZED)
-#define WEFT_CLONES __attribute__ ((target_clones ("avx2", "default")))
+#define WEFT_VECTORISED __attribute__ ((target_clones ("avx2", "default")))
 #else
-#define WEFT_CLONES
-#endif
-
-/* GCC leaves most loops alone below -O3; Clang vectorises at -O2. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define WEFT_VECTORISED WEFT_CLONES __attribute__ ((optimize ("O3")))
-#else
-#define WEFT_VECTORISED WEFT_CLONES
+#define WEFT_VECTORISED
 #endif
 
 #define WEFT_ALWAYS_INLINE inline __attribute__ ((always_inline))

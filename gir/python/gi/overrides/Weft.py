@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weft in Python: tensors as numpy arrays, groups of tensors as mappings, exceptions of an op as errors."""
 
+import collections.abc
 import ctypes
 import functools
 
@@ -157,3 +158,40 @@ class ConversionOpsBase(Weft.ConversionOpsBase):
 
 ConversionOpsBase = override(ConversionOpsBase)
 __all__.append("ConversionOpsBase")
+
+
+class Weights(collections.abc.Mapping):
+    """Names and arrays of a state dict. An array is read when its name is looked up, and not kept."""
+
+    def __init__(self, state_dict):
+        self._state_dict = state_dict
+
+    def tensor(self, name):
+        """The lazy tensor: slice it, and only the slice is read."""
+        tensor = self._state_dict.lookup(name)
+        if tensor is None:
+            raise KeyError(name)
+        return tensor
+
+    def __getitem__(self, name):
+        return self.tensor(name).numpy()
+
+    def __contains__(self, name):
+        return self._state_dict.lookup(name) is not None
+
+    def __iter__(self):
+        return (self._state_dict.get_name(position) for position in range(len(self)))
+
+    def __len__(self):
+        return self._state_dict.get_n_tensors()
+
+    def __repr__(self):
+        return f"<Weft.Weights of {len(self)} tensors>"
+
+
+def load(path):
+    """The weights of a checkpoint (a file, an index or a folder) under their published names, read when touched."""
+    return Weights(Weft.Checkpoint.open(str(path), None).get_state_dict())
+
+
+__all__ += ["Weights", "load"]

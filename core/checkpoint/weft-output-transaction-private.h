@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Output that appears whole or not at all: work happens in `DST.weft-partial`, one rename publishes. A journal in the
+ * partial folder keeps two runs apart (it is locked) and lets a later run go on (it lists the files that are done). */
+#pragma once
+
+#include "checkpoint/weft-safetensors-sink.h"
+
+G_BEGIN_DECLS
+
+typedef struct _WeftOutputTransaction WeftOutputTransaction;
+
+/* Looks at the destination and changes nothing yet. @is_file: the result is one file, not a folder. */
+WeftOutputTransaction *weft_output_transaction_new (const gchar *path, gboolean is_file,
+                                                    WeftOutputFlags flags, GError **error);
+/* Drops what is not published, as weft_output_transaction_abandon() does. */
+void weft_output_transaction_free (WeftOutputTransaction *self);
+
+/* Refuses a destination that would harm a source file or folder. */
+gboolean weft_output_transaction_guard_source (WeftOutputTransaction *self, const gchar *source_path,
+                                               GError **error);
+
+/* Makes or takes up the partial folder. What an earlier run has done counts only if its @fingerprint is the same. */
+gboolean weft_output_transaction_begin (WeftOutputTransaction *self, const gchar *fingerprint,
+                                        GError **error);
+gboolean weft_output_transaction_has_finished (WeftOutputTransaction *self, const gchar *name, guint64 size);
+
+/* A file of @size bytes, allocated at once so that a full disk shows now. One file is open at a time; the descriptor stays
+ * the transaction's. */
+gint weft_output_transaction_create_file (WeftOutputTransaction *self, const gchar *name, guint64 size,
+                                          GError **error);
+void weft_output_transaction_note_written (WeftOutputTransaction *self, guint64 n_bytes);
+gboolean weft_output_transaction_finish_file (WeftOutputTransaction *self, GError **error);
+
+/* Small files: a text, or a copy of another file; @name may have folders in it. */
+gboolean weft_output_transaction_add_text (WeftOutputTransaction *self, const gchar *name, GBytes *text,
+                                           GError **error);
+gboolean weft_output_transaction_copy_file (WeftOutputTransaction *self, const gchar *name,
+                                            const gchar *source_path, GError **error);
+
+gboolean weft_output_transaction_publish (WeftOutputTransaction *self, GError **error);
+/* After a failure: removes what cannot be resumed. */
+void weft_output_transaction_abandon (WeftOutputTransaction *self);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftOutputTransaction, weft_output_transaction_free)
+
+G_END_DECLS

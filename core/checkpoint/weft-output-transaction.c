@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/weft-output-transaction-private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/weft-checkpoint-files-private.h"
+#include "checkpoint/weft-writeback-private.h"
+
+#define PARTIAL_SUFFIX ".weft-partial"
+#define REPLACED_SUFFIX ".weft-replaced"
+#define JOURNAL_NAME ".weft-journal"
+#define JOURNAL_TITLE "weft-journal 1 "
+/* How many new bytes make it worth to start writing to the disk. */
+#define WRITEBACK_BYTES (32 * 1024 * 1024)
+#define COPY_BUFFER_BYTES (256 * 1024)
+#define COPY_RANGE_BYTES (1 << 30)
+/* Folders that a tree walk keeps open. */
+#define WALK_N_OPEN 16
+
+struct _WeftOutputTransaction
+{
+  /* Absolute, links resolved. */
+  gchar *destination;
+  gchar *partial;
+  gboolean is_file;
+  gboolean replaces;
+  WeftOutputFlags flags;
+
+  gint journal_fd;
+  /* Sizes of the files that an earlier run has finished, as text, by name. */
+  GHashTable *finished;
+  guint n_finished;
+  /* Folders made below the partial one, to be synced. */
+  GHashTable *folders;
+  WeftWriteback *writeback;
+
+  gint fd;
+  gchar *file_name;
+  guint64 file_size;
+  guint64 n_bytes_dirty;
+};
+
+static gboolean
+fail (GError **error, const gchar *path, const gchar *what)
+{
+  gint number = errno;
+
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: %s: %s", path, what, g_strerror (number));
+  return FALSE;
+}
+
+static gboolean
+exists (const gchar *path)
+{
+  struct stat status;
+
+  return lstat (path, &status) == 0;
+}
+
+static gboolean
+is_folder (const gchar *path)
+{
+  struct stat status;
+
+  return lstat (path, &status) == 0 && S_ISDIR (status.st_mode);
+}
+
+/* An absolute path without links; the last part need not exist. */
+static gchar *
+resolve_destination (const gchar *path, GError **error)
+{
+  g_autofree gchar *absolute = g_canonicalize_filename (path, NULL);
+  g_autofree gchar *parent = g_path_get_dirname (absolute);
+  g_autofree gchar *name = g_path_get_basename (absolute);
+  g_autofree gchar *resolved = realpath (path, NULL);
+  g_autofree gchar *resolved_parent = NULL;
+
+  if (resolved != NULL)
+    return g_steal_pointer (&resolved);
+  if (exists (absolute))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS, "%s: the output is a link to nowhere: remove it",
+                   path);
+      return NULL;
+    }
+  resolved_parent = realpath (parent, NULL);
+  if (resolved_parent == NULL || !is_folder (resolved_parent))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                   "%s: the folder %s of the output does not exist: make it first", path, parent);
+      return NULL;
+    }
+  return g_build_filename (resolved_parent, name, NULL);
+}
+
+/* A destination that exists may be replaced if the caller said so and if it is what the new one will be. */
+static gboolean
+check_existing (WeftOutputTransaction *self, const gchar *path, GError **error)
+{
+  struct stat status;
+
+  if (lstat (self->destination, &status) != 0)
+    return TRUE;
+  self->replaces = TRUE;
+  if ((self->flags & (WEFT_OUTPUT_FLAGS_FORCE | WEFT_OUTPUT_FLAGS_IN_PLACE)) == 0)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS,
+                 "%s: the output exists: name another one, or use --force to replace it", path);
+  else if (self->is_file ? !S_ISREG (status.st_mode) : !S_ISDIR (status.st_mode))
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS,
+                 "%s: the output exists and is no %s, so that it is not replaced", path,
+                 self->is_file ? "regular file" : "folder");
+  else if (!self->is_file && !weft_checkpoint_files_is_folder (self->destination))
+    g_set_error (
+        error, WEFT_ERROR, WEFT_ERROR_EXISTS,
+        "%s: the output exists and holds no checkpoint, so that it is not replaced: remove it yourself",
+        path);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+WeftOutputTransaction *
+weft_output_transaction_new (const gchar *path, gboolean is_file, WeftOutputFlags flags, GError **error)
+{
+  g_autoptr (WeftOutputTransaction) self = g_new0 (WeftOutputTransaction, 1);
+
+  self->journal_fd = -1;
+  self->fd = -1;
+  self->is_file = is_file;
+  self->flags = flags;
+  self->finished = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  self->folders = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->destination = resolve_destination (path, error);
+  if (self->destination == NULL || !check_existing (self, path, error))
+    return NULL;
+  self->partial = g_strconcat (self->destination, PARTIAL_SUFFIX, NULL);
+  return g_steal_pointer (&self);
+}
+
+void
+weft_output_transaction_free (WeftOutputTransaction *self)
+{
+  weft_output_transaction_abandon (self);
+  g_free (self->destination);
+  g_free (self->partial);
+  g_free (self->file_name);
+  g_hash_table_unref (self->finished);
+  g_hash_table_unref (self->folders);
+  g_free (self);
+}
+
+static gboolean
+is_inside (const gchar *path, const gchar *folder)
+{
+  gsize n_bytes = strlen (folder);
+
+  return strncmp (path, folder, n_bytes) == 0 && (path[n_bytes] == '/' || g_str_has_suffix (folder, "/"));
+}
+
+static gboolean
+is_same_file (const gchar *a, const gchar *b)
+{
+  struct stat a_status, b_status;
+
+  return stat (a, &a_status) == 0 && stat (b, &b_status) == 0 && a_status.st_dev == b_status.st_dev
+         && a_status.st_ino == b_status.st_ino;
+}
+
+gboolean
+weft_output_transaction_guard_source (WeftOutputTransaction *self, const gchar *source_path, GError **error)
+{
+  g_autofree gchar *source = realpath (source_path, NULL);
+  gboolean is_in_place = (self->flags & WEFT_OUTPUT_FLAGS_IN_PLACE) != 0;
+  const gchar *relation = NULL;
+
+  if (source == NULL)
+    return fail (error, source_path, "cannot be resolved");
+  if (strcmp (source, self->destination) == 0 || is_same_file (source, self->destination))
+    relation = is_in_place ? NULL : "is the source; name another one, or use --in-place";
+  else if (is_in_place)
+    relation = "is not the source, as --in-place needs it to be";
+  else if (is_inside (self->destination, source))
+    relation = "lies inside the source; name one outside";
+  else if (is_inside (source, self->destination))
+    relation = "holds the source, which would be removed with it; name another one";
+  if (relation == NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: the output %s (source: %s)", self->destination,
+               relation, source);
+  return FALSE;
+}
+
+static gint
+remove_one (const gchar *path, G_GNUC_UNUSED const struct stat *status, G_GNUC_UNUSED gint type,
+            G_GNUC_UNUSED struct FTW *walk)
+{
+  return remove (path);
+}
+
+static gboolean
+remove_tree (const gchar *path, GError **error)
+{
+  if (nftw (path, remove_one, WALK_N_OPEN, FTW_DEPTH | FTW_PHYS) == 0)
+    return TRUE;
+  return fail (error, path, "cannot be removed");
+}
+
+/* Empties the partial folder but for the journal, which holds the lock. */
+static gboolean
+clear_partial (WeftOutputTransaction *self, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (GDir) dir = g_dir_open (self->partial, 0, &local_error);
+  const gchar *name;
+
+  if (dir == NULL)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be listed: %s", self->partial,
+                   local_error->message);
+      return FALSE;
+    }
+  while ((name = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+
+      if (strcmp (name, JOURNAL_NAME) != 0 && !remove_tree (path, error))
+        return FALSE;
+    }
+  g_hash_table_remove_all (self->finished);
+  return TRUE;
+}
+
+/* Whether the journal that was opened and locked is still the one in the folder: another run may have ended meanwhile. */
+static gboolean
+is_current_journal (WeftOutputTransaction *self, const gchar *path)
+{
+  struct stat opened, current;
+
+  return fstat (self->journal_fd, &opened) == 0 && lstat (path, &current) == 0
+         && opened.st_ino == current.st_ino && opened.st_dev == current.st_dev;
+}
+
+static gboolean
+open_journal (WeftOutputTransaction *self, gboolean is_new, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, JOURNAL_NAME, NULL);
+  gboolean is_locked;
+
+  self->journal_fd = open (path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | (is_new ? O_CREAT : 0), 0666);
+  if (self->journal_fd < 0 && errno == ENOENT)
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_EXISTS,
+          "%s: exists and has no journal of an earlier run, so that it is not taken up: remove it yourself",
+          self->partial);
+      return FALSE;
+    }
+  if (self->journal_fd < 0)
+    return fail (error, path, "cannot be opened");
+  is_locked = flock (self->journal_fd, LOCK_EX | LOCK_NB) == 0;
+  if (!is_locked && errno != EWOULDBLOCK)
+    return fail (error, path, "cannot be locked");
+  if (is_locked && is_current_journal (self, path))
+    return TRUE;
+  close (self->journal_fd);
+  self->journal_fd = -1;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+               "%s: another run is writing this output: wait until it has ended", self->partial);
+  return FALSE;
+}
+
+/* Takes over what an earlier run has finished, line by line; a last line without an end was cut off and does not count. */
+static void
+read_journal (WeftOutputTransaction *self, const gchar *fingerprint)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, JOURNAL_NAME, NULL);
+  g_autofree gchar *title = g_strconcat (JOURNAL_TITLE, fingerprint, NULL);
+  g_autofree gchar *text = NULL;
+  g_auto (GStrv) lines = NULL;
+
+  if (!g_file_get_contents (path, &text, NULL, NULL))
+    return;
+  lines = g_strsplit (text, "\n", -1);
+  if (lines[0] == NULL || strcmp (lines[0], title) != 0)
+    return;
+  for (guint i = 1; lines[i] != NULL && lines[i + 1] != NULL; i++)
+    {
+      gchar *space = strchr (lines[i], ' ');
+
+      if (space != NULL)
+        g_hash_table_insert (self->finished, g_strdup (space + 1),
+                             g_strndup (lines[i], (gsize) (space - lines[i])));
+    }
+}
+
+static gboolean
+write_all (gint fd, const gchar *path, const gchar *bytes, gsize n_bytes, GError **error)
+{
+  while (n_bytes > 0)
+    {
+      gssize n = write (fd, bytes, n_bytes);
+
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n < 0)
+        return fail (error, path, "cannot be written");
+      bytes += n;
+      n_bytes -= (gsize) n;
+    }
+  return TRUE;
+}
+
+static gboolean
+start_journal (WeftOutputTransaction *self, const gchar *fingerprint, GError **error)
+{
+  g_autofree gchar *title = g_strconcat (JOURNAL_TITLE, fingerprint, "\n", NULL);
+
+  if (ftruncate (self->journal_fd, 0) != 0)
+    return fail (error, self->partial, "the journal cannot be emptied");
+  return write_all (self->journal_fd, self->partial, title, strlen (title), error);
+}
+
+gboolean
+weft_output_transaction_begin (WeftOutputTransaction *self, const gchar *fingerprint, GError **error)
+{
+  gboolean is_new = mkdir (self->partial, 0777) == 0;
+
+  if (!is_new && (errno != EEXIST || !is_folder (self->partial)))
+    return fail (error, self->partial, "cannot be made");
+  if (!open_journal (self, is_new, error))
+    return FALSE;
+  if (!is_new && (self->flags & WEFT_OUTPUT_FLAGS_RESUME) != 0)
+    read_journal (self, fingerprint);
+  if (g_hash_table_size (self->finished) == 0
+      && (!clear_partial (self, error) || !start_journal (self, fingerprint, error)))
+    return FALSE;
+  if ((self->flags & WEFT_OUTPUT_FLAGS_NO_SYNC) == 0)
+    self->writeback = weft_writeback_new ();
+  return TRUE;
+}
+
+gboolean
+weft_output_transaction_has_finished (WeftOutputTransaction *self, const gchar *name, guint64 size)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+  g_autofree gchar *size_text = g_strdup_printf ("%" G_GUINT64_FORMAT, size);
+  struct stat status;
+
+  return g_strcmp0 (g_hash_table_lookup (self->finished, name), size_text) == 0 && lstat (path, &status) == 0
+         && S_ISREG (status.st_mode) && (guint64) status.st_size == size;
+}
+
+/* File systems that cannot allocate say so; then a full disk shows later. */
+static gboolean
+allocate (gint fd, const gchar *path, guint64 size, GError **error)
+{
+  gint result;
+
+  if (size == 0)
+    return TRUE;
+  do
+    result = fallocate (fd, 0, 0, (off_t) size);
+  while (result != 0 && errno == EINTR);
+  if (result == 0 || ((errno == EOPNOTSUPP || errno == ENOSYS) && ftruncate (fd, (off_t) size) == 0))
+    return TRUE;
+  result = errno;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: %" G_GUINT64_FORMAT " bytes cannot be allocated: %s",
+               path, size, g_strerror (result));
+  return FALSE;
+}
+
+/* Makes the folders of a relative name, outermost first. */
+static gboolean
+make_folders (WeftOutputTransaction *self, const gchar *name, GError **error)
+{
+  for (const gchar *slash = strchr (name, '/'); slash != NULL; slash = strchr (slash + 1, '/'))
+    {
+      g_autofree gchar *folder = g_strndup (name, (gsize) (slash - name));
+      g_autofree gchar *path = g_build_filename (self->partial, folder, NULL);
+
+      if (mkdir (path, 0777) != 0 && errno != EEXIST)
+        return fail (error, path, "cannot be made");
+      g_hash_table_add (self->folders, g_steal_pointer (&folder));
+    }
+  return TRUE;
+}
+
+gint
+weft_output_transaction_create_file (WeftOutputTransaction *self, const gchar *name, guint64 size,
+                                     GError **error)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+
+  if (!make_folders (self, name, error))
+    return -1;
+  if (unlink (path) != 0 && errno != ENOENT)
+    {
+      fail (error, path, "cannot be removed");
+      return -1;
+    }
+  self->fd = open (path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (self->fd < 0)
+    {
+      fail (error, path, "cannot be made");
+      return -1;
+    }
+  g_free (self->file_name);
+  self->file_name = g_strdup (name);
+  self->file_size = size;
+  self->n_bytes_dirty = 0;
+  return allocate (self->fd, path, size, error) ? self->fd : -1;
+}
+
+void
+weft_output_transaction_note_written (WeftOutputTransaction *self, guint64 n_bytes)
+{
+  self->n_bytes_dirty += n_bytes;
+  if (self->writeback == NULL || self->n_bytes_dirty < WRITEBACK_BYTES)
+    return;
+  self->n_bytes_dirty = 0;
+  weft_writeback_start (self->writeback, self->fd);
+}
+
+/* Gives the open file away: to be synced, if that is wanted, then to be noted in the journal, if @line is not NULL. */
+static gboolean
+close_file (WeftOutputTransaction *self, const gchar *line, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, self->file_name, NULL);
+  gint fd = self->fd;
+
+  self->fd = -1;
+  if (self->writeback != NULL)
+    weft_writeback_finish_file (self->writeback, fd, path, line == NULL ? -1 : self->journal_fd, line);
+  else if (close (fd) != 0)
+    return fail (error, path, "cannot be closed");
+  else if (line != NULL)
+    return write_all (self->journal_fd, self->partial, line, strlen (line), error);
+  return TRUE;
+}
+
+gboolean
+weft_output_transaction_finish_file (WeftOutputTransaction *self, GError **error)
+{
+  g_autofree gchar *line = g_strdup_printf ("%" G_GUINT64_FORMAT " %s\n", self->file_size, self->file_name);
+
+  self->n_finished++;
+  return close_file (self, line, error);
+}
+
+static gboolean
+write_open_file (WeftOutputTransaction *self, const gchar *bytes, gsize n_bytes, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, self->file_name, NULL);
+
+  return write_all (self->fd, path, bytes, n_bytes, error);
+}
+
+gboolean
+weft_output_transaction_add_text (WeftOutputTransaction *self, const gchar *name, GBytes *text,
+                                  GError **error)
+{
+  gsize n_bytes;
+  const gchar *bytes = g_bytes_get_data (text, &n_bytes);
+
+  return weft_output_transaction_create_file (self, name, 0, error) >= 0
+         && write_open_file (self, bytes, n_bytes, error) && close_file (self, NULL, error);
+}
+
+static gboolean
+copy_with_buffer (WeftOutputTransaction *self, gint source, const gchar *source_path, GError **error)
+{
+  g_autofree gchar *buffer = g_malloc (COPY_BUFFER_BYTES);
+  gssize n;
+
+  while ((n = read (source, buffer, COPY_BUFFER_BYTES)) != 0)
+    {
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n < 0)
+        return fail (error, source_path, "cannot be read");
+      if (!write_open_file (self, buffer, (gsize) n, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* What the kernel does not copy, for whatever reason, is copied by hand from there on. */
+static gboolean
+copy_open_file (WeftOutputTransaction *self, gint source, const gchar *source_path, GError **error)
+{
+  gssize n;
+
+  do
+    n = copy_file_range (source, NULL, self->fd, NULL, COPY_RANGE_BYTES, 0);
+  while (n > 0 || (n < 0 && errno == EINTR));
+  return copy_with_buffer (self, source, source_path, error);
+}
+
+gboolean
+weft_output_transaction_copy_file (WeftOutputTransaction *self, const gchar *name, const gchar *source_path,
+                                   GError **error)
+{
+  gint source = open (source_path, O_RDONLY | O_CLOEXEC);
+  gboolean ok;
+
+  if (source < 0)
+    return fail (error, source_path, "cannot be opened");
+  ok = weft_output_transaction_create_file (self, name, 0, error) >= 0
+       && copy_open_file (self, source, source_path, error) && close_file (self, NULL, error);
+  close (source);
+  return ok;
+}
+
+static gboolean
+sync_folder (WeftOutputTransaction *self, const gchar *path, GError **error)
+{
+  gint fd;
+  gboolean ok;
+
+  if ((self->flags & WEFT_OUTPUT_FLAGS_NO_SYNC) != 0)
+    return TRUE;
+  fd = open (path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  /* Some file systems cannot sync a folder; they have nothing to be lost then. */
+  ok = fd >= 0 && (fsync (fd) == 0 || errno == EINVAL);
+  if (!ok)
+    fail (error, path, "the folder cannot be brought to the disk");
+  if (fd >= 0)
+    close (fd);
+  return ok;
+}
+
+static gboolean
+sync_folders (WeftOutputTransaction *self, GError **error)
+{
+  GHashTableIter iter;
+  gpointer folder;
+
+  g_hash_table_iter_init (&iter, self->folders);
+  while (g_hash_table_iter_next (&iter, &folder, NULL))
+    {
+      g_autofree gchar *path = g_build_filename (self->partial, folder, NULL);
+
+      if (!sync_folder (self, path, error))
+        return FALSE;
+    }
+  return sync_folder (self, self->partial, error);
+}
+
+/* Renames onto a name that must be free. */
+static gboolean
+rename_to_free (const gchar *from, const gchar *to, GError **error)
+{
+  if (renameat2 (AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+    return TRUE;
+  if ((errno == EINVAL || errno == ENOSYS) && !exists (to))
+    {
+      if (rename (from, to) == 0)
+        return TRUE;
+    }
+  else if (errno == EEXIST || exists (to))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS,
+                   "%s: the output has come to exist meanwhile; what was written stays in %s", to, from);
+      return FALSE;
+    }
+  return fail (error, to, "cannot be renamed to");
+}
+
+/* Puts the new folder in the place of the old one, which is @replaced then. */
+static gboolean
+exchange (WeftOutputTransaction *self, gchar **replaced, GError **error)
+{
+  *replaced = g_strdup (self->partial);
+  if (renameat2 (AT_FDCWD, self->partial, AT_FDCWD, self->destination, RENAME_EXCHANGE) == 0)
+    return TRUE;
+  if (errno != EINVAL && errno != ENOSYS)
+    return fail (error, self->destination, "cannot be exchanged");
+  g_free (*replaced);
+  *replaced = g_strconcat (self->destination, REPLACED_SUFFIX, NULL);
+  if (!rename_to_free (self->destination, *replaced, error))
+    return FALSE;
+  if (rename_to_free (self->partial, self->destination, error))
+    return TRUE;
+  if (rename (*replaced, self->destination) != 0)
+    g_prefix_error (error, "%s: the old output is %s now: ", self->destination, *replaced);
+  return FALSE;
+}
+
+/* The folder that the file was written in is of no use afterwards. */
+static gboolean
+publish_file (WeftOutputTransaction *self, gchar **replaced, GError **error)
+{
+  g_autofree gchar *name = g_path_get_basename (self->destination);
+  g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+
+  *replaced = g_strdup (self->partial);
+  if (!self->replaces)
+    return rename_to_free (path, self->destination, error);
+  return rename (path, self->destination) == 0 || fail (error, self->destination, "cannot be replaced");
+}
+
+/* The one moment in which the output comes to exist. @replaced is a folder to be removed then, or NULL. */
+static gboolean
+rename_into_place (WeftOutputTransaction *self, gchar **replaced, GError **error)
+{
+  if (self->is_file)
+    return publish_file (self, replaced, error);
+  if (self->replaces)
+    return exchange (self, replaced, error);
+  return rename_to_free (self->partial, self->destination, error);
+}
+
+gboolean
+weft_output_transaction_publish (WeftOutputTransaction *self, GError **error)
+{
+  g_autofree gchar *journal = g_build_filename (self->partial, JOURNAL_NAME, NULL);
+  g_autofree gchar *parent = g_path_get_dirname (self->destination);
+  g_autofree gchar *replaced = NULL;
+
+  if (self->writeback != NULL && !weft_writeback_wait (self->writeback, error))
+    return FALSE;
+  if (unlink (journal) != 0)
+    return fail (error, journal, "cannot be removed");
+  if (!sync_folders (self, error) || !rename_into_place (self, &replaced, error)
+      || !sync_folder (self, parent, error))
+    return FALSE;
+  close (self->journal_fd);
+  self->journal_fd = -1;
+  return replaced == NULL || remove_tree (replaced, error);
+}
+
+void
+weft_output_transaction_abandon (WeftOutputTransaction *self)
+{
+  g_clear_pointer (&self->writeback, weft_writeback_free);
+  if (self->fd >= 0)
+    {
+      g_autofree gchar *path = g_build_filename (self->partial, self->file_name, NULL);
+
+      close (self->fd);
+      self->fd = -1;
+      unlink (path);
+    }
+  if (self->journal_fd < 0)
+    return;
+  if (self->n_finished == 0 && g_hash_table_size (self->finished) == 0)
+    remove_tree (self->partial, NULL);
+  close (self->journal_fd);
+  self->journal_fd = -1;
+}

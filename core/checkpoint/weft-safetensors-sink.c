@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/weft-safetensors-sink.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "checkpoint/weft-header-scanner-private.h"
+#include "checkpoint/weft-output-transaction-private.h"
+
+struct _WeftSafetensorsSink
+{
+  GObject parent_instance;
+
+  gchar *path;
+  gboolean is_single_file;
+  WeftOutputFlags flags;
+  WeftOutputTransaction *transaction;
+  WeftCheckpoint *source;
+  WeftShardLayout *layout;
+  gchar *fingerprint;
+  /* GBytes by name, to be written beside the weights. */
+  GHashTable *texts;
+};
+
+/* A name below the folder: no way up, not absolute, nothing hidden. */
+static gboolean
+is_inner_name (const gchar *name)
+{
+  g_auto (GStrv) parts = g_strsplit (name, "/", -1);
+
+  for (guint i = 0; parts[i] != NULL; i++)
+    if (parts[i][0] == '\0' || strcmp (parts[i], ".") == 0 || strcmp (parts[i], "..") == 0)
+      return FALSE;
+  return parts[0] != NULL;
+}
+
+/* The name of a file of weights in the output; a single file has the name that the caller gave. */
+static gchar *
+get_file_name (WeftSafetensorsSink *self, guint file)
+{
+  if (self->is_single_file)
+    return g_path_get_basename (self->path);
+  return g_strdup (weft_shard_layout_get_file_name (self->layout, file));
+}
+
+static gboolean
+check_layout (WeftSafetensorsSink *self, WeftStateDict *outputs, GError **error)
+{
+  if (self->layout == NULL)
+    self->layout = weft_shard_layout_new_by_size (
+        outputs, self->is_single_file ? G_MAXUINT64 : WEFT_DEFAULT_MAX_SHARD_BYTES, NULL, NULL, error);
+  if (self->layout == NULL)
+    return FALSE;
+  g_return_val_if_fail (weft_shard_layout_get_outputs (self->layout) == outputs, FALSE);
+  if (self->is_single_file && weft_shard_layout_get_n_files (self->layout) > 1)
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+          "%s: the output is one file, but the tensors are laid out in %u files: name a folder, or raise "
+          "--max-shard-size",
+          self->path, weft_shard_layout_get_n_files (self->layout));
+      return FALSE;
+    }
+  if ((self->flags & WEFT_OUTPUT_FLAGS_IN_PLACE) != 0 && self->source == NULL)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: --in-place needs to know the source",
+                   self->path);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static void
+hash_text (XXH3_state_t *state, const gchar *text)
+{
+  XXH3_128bits_update (state, text, strlen (text) + 1);
+}
+
+static void
+hash_bytes (XXH3_state_t *state, GBytes *bytes)
+{
+  gsize n_bytes;
+  gconstpointer start = g_bytes_get_data (bytes, &n_bytes);
+
+  if (n_bytes > 0)
+    XXH3_128bits_update (state, start, n_bytes);
+}
+
+/* A shard that was written anew since has another time. */
+static void
+hash_shard (XXH3_state_t *state, WeftShard *shard)
+{
+  WeftFile *file = weft_shard_get_file (shard);
+  struct stat status = { 0 };
+  guint64 size = weft_file_get_size (file);
+
+  hash_text (state, weft_file_get_path (file));
+  XXH3_128bits_update (state, &size, sizeof size);
+  if (fstat (weft_file_get_fd (file), &status) == 0)
+    XXH3_128bits_update (state, &status.st_mtim, sizeof status.st_mtim);
+}
+
+/* What must be equal for a file of an earlier run to be kept: the caller's fingerprint, the layout, the source's files. */
+static gchar *
+compute_fingerprint (WeftSafetensorsSink *self)
+{
+  XXH3_state_t *state = XXH3_createState ();
+  XXH128_hash_t hash;
+
+  XXH3_128bits_reset (state);
+  hash_text (state, self->fingerprint == NULL ? "" : self->fingerprint);
+  for (guint i = 0; i < weft_shard_layout_get_n_files (self->layout); i++)
+    {
+      hash_text (state, weft_shard_layout_get_file_name (self->layout, i));
+      hash_bytes (state, weft_shard_layout_get_header (self->layout, i));
+    }
+  for (guint i = 0; self->source != NULL && i < weft_checkpoint_get_n_shards (self->source); i++)
+    hash_shard (state, weft_checkpoint_get_shard (self->source, i));
+  hash = XXH3_128bits_digest (state);
+  XXH3_freeState (state);
+  return g_strdup_printf ("%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", (guint64) hash.high64,
+                          (guint64) hash.low64);
+}
+
+/* Whether a file of that name is written anyway, so that the source's is not carried along. */
+static gboolean
+is_replaced (WeftSafetensorsSink *self, const gchar *name)
+{
+  if (g_hash_table_contains (self->texts, name)
+      || g_strcmp0 (name, weft_shard_layout_get_index_name (self->layout)) == 0)
+    return TRUE;
+  for (guint i = 0; i < weft_shard_layout_get_n_files (self->layout); i++)
+    if (strcmp (name, weft_shard_layout_get_file_name (self->layout, i)) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+copy_other_files (WeftSafetensorsSink *self, GError **error)
+{
+  const gchar *const *names = weft_checkpoint_get_other_files (self->source);
+  const gchar *folder = weft_checkpoint_get_folder (self->source);
+
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      g_autofree gchar *path = g_build_filename (folder, names[i], NULL);
+
+      if (!is_replaced (self, names[i])
+          && !weft_output_transaction_copy_file (self->transaction, names[i], path, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* The small files come first: they are on their way to the disk while the weights are written. */
+static gboolean
+write_other_files (WeftSafetensorsSink *self, GError **error)
+{
+  GHashTableIter iter;
+  gpointer name, text;
+
+  if (self->is_single_file)
+    return TRUE;
+  if (self->source != NULL && !copy_other_files (self, error))
+    return FALSE;
+  g_hash_table_iter_init (&iter, self->texts);
+  while (g_hash_table_iter_next (&iter, &name, &text))
+    if (!weft_output_transaction_add_text (self->transaction, name, text, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+weft_safetensors_sink_prepare (WeftSink *sink, WeftStateDict *outputs, guint *n_batches, GError **error)
+{
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+  g_autofree gchar *fingerprint = NULL;
+
+  if (!check_layout (self, outputs, error))
+    return FALSE;
+  fingerprint = compute_fingerprint (self);
+  *n_batches = weft_shard_layout_get_n_files (self->layout);
+  return weft_output_transaction_begin (self->transaction, fingerprint, error)
+         && write_other_files (self, error);
+}
+
+static void
+append_transfers (WeftSafetensorsSink *self, guint file, gint fd, GArray *transfers)
+{
+  WeftStateDict *outputs = weft_shard_layout_get_outputs (self->layout);
+
+  for (guint i = 0; i < weft_shard_layout_get_n_tensors (self->layout, file); i++)
+    {
+      guint position = weft_shard_layout_get_tensor (self->layout, file, i);
+      WeftTransfer transfer = {
+        .tensor = weft_state_dict_get_tensor (outputs, position),
+        .fd = fd,
+        .offset = weft_shard_layout_get_tensor_offset (self->layout, file, i),
+        .name = weft_state_dict_get_name (outputs, position),
+      };
+
+      g_array_append_val (transfers, transfer);
+    }
+}
+
+static gboolean
+write_at (gint fd, gconstpointer bytes, gsize n_bytes, off_t offset, const gchar *name, GError **error)
+{
+  const gchar *at = bytes;
+
+  while (n_bytes > 0)
+    {
+      gssize n = pwrite (fd, at, n_bytes, offset);
+      gint number = errno;
+
+      if (n < 0 && number == EINTR)
+        continue;
+      if (n < 0)
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: the header cannot be written: %s", name,
+                       g_strerror (number));
+          return FALSE;
+        }
+      at += n;
+      offset += n;
+      n_bytes -= (gsize) n;
+    }
+  return TRUE;
+}
+
+static gboolean
+write_header (WeftSafetensorsSink *self, guint file, gint fd, const gchar *name, GError **error)
+{
+  gsize n_bytes;
+  gconstpointer json = g_bytes_get_data (weft_shard_layout_get_header (self->layout, file), &n_bytes);
+  guint64 length = GUINT64_TO_LE ((guint64) n_bytes);
+
+  return write_at (fd, &length, sizeof length, 0, name, error)
+         && write_at (fd, json, n_bytes, WEFT_HEADER_LENGTH_BYTES, name, error);
+}
+
+/* A batch is a file. */
+static gboolean
+weft_safetensors_sink_begin_batch (WeftSink *sink, guint batch, GArray *transfers, gboolean *is_filled,
+                                   GError **error)
+{
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+  g_autofree gchar *name = get_file_name (self, batch);
+  guint64 size = weft_shard_layout_get_file_size (self->layout, batch);
+  gint fd = -1;
+
+  *is_filled = weft_output_transaction_has_finished (self->transaction, name, size);
+  if (!*is_filled)
+    {
+      fd = weft_output_transaction_create_file (self->transaction, name, size, error);
+      if (fd < 0 || !write_header (self, batch, fd, name, error))
+        return FALSE;
+    }
+  append_transfers (self, batch, fd, transfers);
+  return TRUE;
+}
+
+static void
+weft_safetensors_sink_filled (WeftSink *sink, guint64 n_bytes)
+{
+  weft_output_transaction_note_written (WEFT_SAFETENSORS_SINK (sink)->transaction, n_bytes);
+}
+
+static gboolean
+weft_safetensors_sink_end_batch (WeftSink *sink, G_GNUC_UNUSED guint batch, GError **error)
+{
+  return weft_output_transaction_finish_file (WEFT_SAFETENSORS_SINK (sink)->transaction, error);
+}
+
+/* The index comes last: whoever sees it sees all that it names. */
+static gboolean
+weft_safetensors_sink_finish (WeftSink *sink, GError **error)
+{
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+  const gchar *index_name = weft_shard_layout_get_index_name (self->layout);
+
+  if (index_name != NULL && !self->is_single_file
+      && !weft_output_transaction_add_text (self->transaction, index_name,
+                                            weft_shard_layout_get_index (self->layout), error))
+    return FALSE;
+  return weft_output_transaction_publish (self->transaction, error);
+}
+
+static void
+weft_safetensors_sink_abandon (WeftSink *sink)
+{
+  weft_output_transaction_abandon (WEFT_SAFETENSORS_SINK (sink)->transaction);
+}
+
+static void
+weft_safetensors_sink_implement (WeftSinkInterface *iface)
+{
+  iface->prepare = weft_safetensors_sink_prepare;
+  iface->begin_batch = weft_safetensors_sink_begin_batch;
+  iface->filled = weft_safetensors_sink_filled;
+  iface->end_batch = weft_safetensors_sink_end_batch;
+  iface->finish = weft_safetensors_sink_finish;
+  iface->abandon = weft_safetensors_sink_abandon;
+}
+
+G_DEFINE_FINAL_TYPE_WITH_CODE (WeftSafetensorsSink, weft_safetensors_sink, G_TYPE_OBJECT,
+                               G_IMPLEMENT_INTERFACE (WEFT_TYPE_SINK, weft_safetensors_sink_implement))
+
+static void
+weft_safetensors_sink_finalize (GObject *object)
+{
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (object);
+
+  g_clear_pointer (&self->transaction, weft_output_transaction_free);
+  g_clear_object (&self->source);
+  g_clear_object (&self->layout);
+  g_free (self->path);
+  g_free (self->fingerprint);
+  g_hash_table_unref (self->texts);
+  G_OBJECT_CLASS (weft_safetensors_sink_parent_class)->finalize (object);
+}
+
+static void
+weft_safetensors_sink_class_init (WeftSafetensorsSinkClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = weft_safetensors_sink_finalize;
+}
+
+static void
+weft_safetensors_sink_init (WeftSafetensorsSink *self)
+{
+  self->texts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
+}
+
+/**
+ * weft_safetensors_sink_new:
+ * @path: (type filename): a folder that does not exist yet, or a file name that ends in `.safetensors`
+ * @error: return location
+ *
+ * Returns: (transfer full): a sink that changes nothing before it is written to
+ * Errors: those of weft_safetensors_sink_new_full()
+ * Since: 1.0
+ */
+WeftSafetensorsSink *
+weft_safetensors_sink_new (const gchar *path, GError **error)
+{
+  return weft_safetensors_sink_new_full (path, WEFT_OUTPUT_FLAGS_NONE, error);
+}
+
+/**
+ * weft_safetensors_sink_new_full:
+ * @path: (type filename): a folder, or a file name that ends in `.safetensors`
+ * @flags: how the output comes to its place
+ * @error: return location
+ *
+ * While it is being written the output lies in a folder @path with `.weft-partial` appended.
+ *
+ * Returns: (transfer full): a sink that changes nothing before it is written to
+ * Errors: %WEFT_ERROR_EXISTS if the output exists and is not to be replaced, or is no checkpoint; %WEFT_ERROR_MISSING if
+ *   the folder of the output does not exist
+ * Since: 1.0
+ */
+WeftSafetensorsSink *
+weft_safetensors_sink_new_full (const gchar *path, WeftOutputFlags flags, GError **error)
+{
+  g_autoptr (WeftSafetensorsSink) self = g_object_new (WEFT_TYPE_SAFETENSORS_SINK, NULL);
+
+  g_return_val_if_fail (path != NULL, NULL);
+  self->path = g_strdup (path);
+  self->flags = flags;
+  self->is_single_file = g_str_has_suffix (path, ".safetensors") && !g_file_test (path, G_FILE_TEST_IS_DIR);
+  self->transaction = weft_output_transaction_new (path, self->is_single_file, flags, error);
+  return self->transaction == NULL ? NULL : g_steal_pointer (&self);
+}
+
+/**
+ * weft_safetensors_sink_is_single_file:
+ * @self: a sink
+ *
+ * Returns: whether the output is one file and not a folder
+ * Since: 1.0
+ */
+gboolean
+weft_safetensors_sink_is_single_file (WeftSafetensorsSink *self)
+{
+  g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self), FALSE);
+  return self->is_single_file;
+}
+
+/**
+ * weft_safetensors_sink_set_source:
+ * @self: a sink
+ * @source: the checkpoint that the outputs come from
+ * @error: return location
+ *
+ * Makes sure that writing cannot harm the source. Its other files (config, tokenizer, ...) are carried along to a folder.
+ *
+ * Returns: whether the output is apart from the source, or is to be exchanged for it
+ * Errors: %WEFT_ERROR_ARGUMENT if the output is the source, lies in it or holds it; %WEFT_ERROR_IO
+ * Since: 1.0
+ */
+gboolean
+weft_safetensors_sink_set_source (WeftSafetensorsSink *self, WeftCheckpoint *source, GError **error)
+{
+  const gchar *folder;
+
+  g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && WEFT_IS_CHECKPOINT (source), FALSE);
+  folder = weft_checkpoint_get_folder (source);
+  if (!weft_output_transaction_guard_source (
+          self->transaction, folder != NULL ? folder : weft_checkpoint_get_path (source), error))
+    return FALSE;
+  /* Shards may be links to files elsewhere. */
+  for (guint i = 0;
+       (self->flags & WEFT_OUTPUT_FLAGS_IN_PLACE) == 0 && i < weft_checkpoint_get_n_shards (source); i++)
+    {
+      WeftFile *file = weft_shard_get_file (weft_checkpoint_get_shard (source, i));
+
+      if (!weft_output_transaction_guard_source (self->transaction, weft_file_get_path (file), error))
+        return FALSE;
+    }
+  g_set_object (&self->source, source);
+  return TRUE;
+}
+
+/**
+ * weft_safetensors_sink_set_layout:
+ * @self: a sink
+ * @layout: where each output goes; made for the outputs that will be written
+ *
+ * Without a layout, files are filled in the order of the outputs up to #WEFT_DEFAULT_MAX_SHARD_BYTES, without metadata.
+ *
+ * Since: 1.0
+ */
+void
+weft_safetensors_sink_set_layout (WeftSafetensorsSink *self, WeftShardLayout *layout)
+{
+  g_return_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && WEFT_IS_SHARD_LAYOUT (layout));
+  g_set_object (&self->layout, layout);
+}
+
+/**
+ * weft_safetensors_sink_set_fingerprint:
+ * @self: a sink
+ * @fingerprint: a text that differs whenever the bytes of an output would
+ *
+ * Files of an interrupted run are kept only if the fingerprint, the layout and the source's files are the same.
+ *
+ * Since: 1.0
+ */
+void
+weft_safetensors_sink_set_fingerprint (WeftSafetensorsSink *self, const gchar *fingerprint)
+{
+  g_return_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && fingerprint != NULL);
+  g_free (self->fingerprint);
+  self->fingerprint = g_strdup (fingerprint);
+}
+
+/**
+ * weft_safetensors_sink_add_text:
+ * @self: a sink
+ * @name: (type filename): a name relative to the output folder
+ * @text: the content of the file
+ * @error: return location
+ *
+ * Writes a file beside the weights, such as a changed `config.json`; it replaces one that the source carries along. An
+ * output that is one file has no files beside it.
+ *
+ * Returns: whether @name stays inside the output folder
+ * Errors: %WEFT_ERROR_ARGUMENT if it does not
+ * Since: 1.0
+ */
+gboolean
+weft_safetensors_sink_add_text (WeftSafetensorsSink *self, const gchar *name, GBytes *text, GError **error)
+{
+  g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && name != NULL && text != NULL, FALSE);
+  if (!is_inner_name (name))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "%s: expected a name inside the output folder, found '%s'", self->path, name);
+      return FALSE;
+    }
+  g_hash_table_insert (self->texts, g_strdup (name), g_bytes_ref (text));
+  return TRUE;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sink that writes a checkpoint: a folder of safetensors files, or one such file. */
+#pragma once
+
+#include "checkpoint/weft-checkpoint.h"
+#include "checkpoint/weft-shard-layout.h"
+#include "checkpoint/weft-sink.h"
+
+G_BEGIN_DECLS
+
+#define WEFT_TYPE_SAFETENSORS_SINK (weft_safetensors_sink_get_type ())
+
+/**
+ * WeftSafetensorsSink:
+ *
+ * Writes outputs to a folder, or to one file if the path ends in `.safetensors`. The output appears under its name only
+ * when it is complete and, unless told otherwise, on the disk.
+ *
+ * Since: 1.0
+ */
+WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftSafetensorsSink, weft_safetensors_sink, WEFT, SAFETENSORS_SINK, GObject)
+
+    /**
+ * WeftOutputFlags:
+ * @WEFT_OUTPUT_FLAGS_NONE: an output that exists is refused
+ * @WEFT_OUTPUT_FLAGS_FORCE: an output that is a checkpoint is replaced when the new one is complete
+ * @WEFT_OUTPUT_FLAGS_IN_PLACE: the output is the source, which is replaced when the new one is complete
+ * @WEFT_OUTPUT_FLAGS_RESUME: files that an interrupted run of the same plan has finished are kept
+ * @WEFT_OUTPUT_FLAGS_NO_SYNC: do not wait until the output is on the disk
+ *
+ * How an output comes to its place.
+ *
+ * Since: 1.0
+ */
+    typedef enum /*< flags >*/
+{ WEFT_OUTPUT_FLAGS_NONE = 0,
+  WEFT_OUTPUT_FLAGS_FORCE = 1 << 0,
+  WEFT_OUTPUT_FLAGS_IN_PLACE = 1 << 1,
+  WEFT_OUTPUT_FLAGS_RESUME = 1 << 2,
+  WEFT_OUTPUT_FLAGS_NO_SYNC = 1 << 3,
+} WeftOutputFlags;
+
+WEFT_PUBLIC WeftSafetensorsSink *weft_safetensors_sink_new (const gchar *path, GError **error);
+WEFT_PUBLIC WeftSafetensorsSink *weft_safetensors_sink_new_full (const gchar *path, WeftOutputFlags flags,
+                                                                 GError **error);
+
+WEFT_PUBLIC gboolean weft_safetensors_sink_is_single_file (WeftSafetensorsSink *self);
+WEFT_PUBLIC gboolean weft_safetensors_sink_set_source (WeftSafetensorsSink *self, WeftCheckpoint *source,
+                                                       GError **error);
+WEFT_PUBLIC void weft_safetensors_sink_set_layout (WeftSafetensorsSink *self, WeftShardLayout *layout);
+WEFT_PUBLIC void weft_safetensors_sink_set_fingerprint (WeftSafetensorsSink *self, const gchar *fingerprint);
+WEFT_PUBLIC gboolean weft_safetensors_sink_add_text (WeftSafetensorsSink *self, const gchar *name,
+                                                     GBytes *text, GError **error);
+
+G_END_DECLS
