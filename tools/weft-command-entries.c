@@ -3,10 +3,12 @@
 #include "weft-command-entry.h"
 
 extern const WeftCommandEntry weft_inspect_command;
+extern const WeftCommandEntry weft_mappings_command;
 extern const WeftCommandEntry weft_op_command;
 extern const WeftCommandEntry weft_cast_command;
 extern const WeftCommandEntry weft_plugins_command;
 
 const WeftCommandEntry *const weft_command_entries[] = {
-  &weft_inspect_command, &weft_op_command, &weft_cast_command, &weft_plugins_command, NULL,
+  &weft_inspect_command, &weft_mappings_command, &weft_op_command,
+  &weft_cast_command,    &weft_plugins_command,  NULL,
 };

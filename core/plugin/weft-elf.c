@@ -60,7 +60,8 @@ weft_elf_check_complete (const gchar *path, GError **error)
     memcpy (&header, g_mapped_file_get_contents (file), sizeof header);
   if (size < sizeof header || !has_all_segments (g_mapped_file_get_contents (file), size, &header))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN, "it is cut short after %" G_GSIZE_FORMAT " bytes: copy it again", size);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN,
+                   "it is cut short after %" G_GSIZE_FORMAT " bytes: copy it again", size);
       return FALSE;
     }
   return TRUE;

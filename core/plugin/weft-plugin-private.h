@@ -9,8 +9,8 @@
 WeftPlugin *weft_plugin_open (const gchar *path);
 
 /* The features that this process itself registers (Python, JavaScript, a program). */
-WeftPlugin *weft_plugin_new_for_process (void);
-void weft_plugin_add_process_feature (WeftPlugin *self, WeftFeatureKind kind, const gchar *name);
+WeftPlugin *weft_plugin_new_for_runtime (void);
+void weft_plugin_add_runtime_feature (WeftPlugin *self, WeftFeatureKind kind, const gchar *name);
 
 void weft_plugin_fail (WeftPlugin *self, const gchar *format, ...) G_GNUC_PRINTF (2, 3);
 void weft_plugin_deny (WeftPlugin *self, const gchar *glob);

@@ -19,7 +19,7 @@ struct _WeftPluginRegistry
   gboolean is_opened;
   GPtrArray *plugins;
   GHashTable *features[N_KINDS];
-  WeftPlugin *process_plugin;
+  WeftPlugin *runtime_plugin;
 };
 
 static const gchar *const kind_names[N_KINDS] = { "op", "transform", "fusion", "quantizer" };
@@ -63,7 +63,8 @@ append_folder (GPtrArray *paths, const gchar *folder)
       g_autofree gchar *joined = g_build_filename (folder, names->pdata[i], NULL);
       g_autofree gchar *path = g_canonicalize_filename (joined, NULL);
 
-      if (g_file_test (path, G_FILE_TEST_IS_REGULAR) && !g_ptr_array_find_with_equal_func (paths, path, g_str_equal, NULL))
+      if (g_file_test (path, G_FILE_TEST_IS_REGULAR)
+          && !g_ptr_array_find_with_equal_func (paths, path, g_str_equal, NULL))
         g_ptr_array_add (paths, g_steal_pointer (&path));
     }
 }
@@ -147,7 +148,8 @@ has_usable_id (WeftPluginRegistry *self, const gchar *id, const gchar **path)
     {
       WeftPlugin *plugin = self->plugins->pdata[i];
 
-      if (weft_plugin_get_state (plugin) == WEFT_PLUGIN_STATE_USABLE && g_str_equal (weft_plugin_get_id (plugin), id))
+      if (weft_plugin_get_state (plugin) == WEFT_PLUGIN_STATE_USABLE
+          && g_str_equal (weft_plugin_get_id (plugin), id))
         {
           *path = weft_plugin_get_path (plugin);
           return TRUE;
@@ -174,8 +176,9 @@ check_duplicates (WeftPluginRegistry *self, WeftPlugin *plugin)
 
       if (type != 0 && !weft_plugin_is_feature_denied (plugin, i))
         {
-          weft_plugin_fail (plugin, "%s '%s' is already provided by plugin '%s'; name one of the two in WEFT_PLUGIN_DENY",
-                            kind_names[kind], name, weft_feature_get_plugin_id (type));
+          weft_plugin_fail (
+              plugin, "%s '%s' is already provided by plugin '%s'; name one of the two in WEFT_PLUGIN_DENY",
+              kind_names[kind], name, weft_feature_get_plugin_id (type));
           return FALSE;
         }
       if (g_type_from_name (weft_plugin_get_feature_type_name (plugin, i)) != 0)
@@ -189,7 +192,8 @@ check_duplicates (WeftPluginRegistry *self, WeftPlugin *plugin)
 }
 
 static void
-add_feature (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *name, GType type, WeftPlugin *plugin)
+add_feature (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *name, GType type,
+             WeftPlugin *plugin)
 {
   g_type_set_qdata (type, feature_name_quark (), (gpointer) g_intern_string (name));
   g_type_set_qdata (type, feature_plugin_quark (), (gpointer) g_intern_string (weft_plugin_get_id (plugin)));
@@ -206,7 +210,8 @@ admit (WeftPluginRegistry *self, WeftPlugin *plugin, const gchar *const *globs)
     {
       for (guint i = 0; i < weft_plugin_get_n_features (plugin); i++)
         if (!weft_plugin_is_feature_denied (plugin, i))
-          add_feature (self, weft_plugin_get_feature_kind (plugin, i), weft_plugin_get_feature_name (plugin, i),
+          add_feature (self, weft_plugin_get_feature_kind (plugin, i),
+                       weft_plugin_get_feature_name (plugin, i),
                        g_type_from_name (weft_plugin_get_feature_type_name (plugin, i)), plugin);
     }
   if (weft_plugin_get_state (plugin) == WEFT_PLUGIN_STATE_FAILED)
@@ -278,7 +283,8 @@ weft_plugin_registry_list_model_init (GListModelInterface *iface)
 }
 
 G_DEFINE_FINAL_TYPE_WITH_CODE (WeftPluginRegistry, weft_plugin_registry, G_TYPE_OBJECT,
-                               G_IMPLEMENT_INTERFACE (G_TYPE_LIST_MODEL, weft_plugin_registry_list_model_init))
+                               G_IMPLEMENT_INTERFACE (G_TYPE_LIST_MODEL,
+                                                      weft_plugin_registry_list_model_init))
 
 static void
 weft_plugin_registry_finalize (GObject *object)
@@ -324,21 +330,25 @@ weft_plugin_registry_get_default (void)
 }
 
 static gboolean
-check_new_feature (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *name, GType type, GError **error)
+check_new_feature (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *name, GType type,
+                   GError **error)
 {
   GType known = GPOINTER_TO_SIZE (g_hash_table_lookup (self->features[kind], name));
 
   if (name[0] == '\0' || !g_type_is_a (type, G_TYPE_OBJECT) || G_TYPE_IS_ABSTRACT (type))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN, "%s '%s' cannot be registered: '%s' is no class that can be instantiated",
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN,
+                   "%s '%s' cannot be registered: '%s' is no class that can be instantiated",
                    kind_names[kind], name, type != 0 ? g_type_name (type) : "(none)");
       return FALSE;
     }
   if (known != 0)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                   "%s '%s' cannot be registered as '%s': plugin '%s' provides it as '%s'; name that one in WEFT_PLUGIN_DENY",
-                   kind_names[kind], name, g_type_name (type), weft_feature_get_plugin_id (known), g_type_name (known));
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+          "%s '%s' cannot be registered as '%s': plugin '%s' provides it as '%s'; name that one in WEFT_PLUGIN_DENY",
+          kind_names[kind], name, g_type_name (type), weft_feature_get_plugin_id (known),
+          g_type_name (known));
       return FALSE;
     }
   return TRUE;
@@ -359,7 +369,8 @@ check_new_feature (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *
  * Since: 1.0
  */
 gboolean
-weft_plugin_registry_register (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *name, GType type, GError **error)
+weft_plugin_registry_register (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *name, GType type,
+                               GError **error)
 {
   gboolean is_valid;
   gboolean is_first;
@@ -369,17 +380,17 @@ weft_plugin_registry_register (WeftPluginRegistry *self, WeftFeatureKind kind, c
   g_return_val_if_fail ((guint) kind < N_KINDS && name != NULL, FALSE);
   lock_opened (self);
   is_valid = check_new_feature (self, kind, name, type, error);
-  is_first = is_valid && self->process_plugin == NULL;
+  is_first = is_valid && self->runtime_plugin == NULL;
   position = self->plugins->len;
   if (is_first)
     {
-      self->process_plugin = weft_plugin_new_for_process ();
-      g_ptr_array_add (self->plugins, self->process_plugin);
+      self->runtime_plugin = weft_plugin_new_for_runtime ();
+      g_ptr_array_add (self->plugins, self->runtime_plugin);
     }
   if (is_valid)
     {
-      weft_plugin_add_process_feature (self->process_plugin, kind, name);
-      add_feature (self, kind, name, type, self->process_plugin);
+      weft_plugin_add_runtime_feature (self->runtime_plugin, kind, name);
+      add_feature (self, kind, name, type, self->runtime_plugin);
     }
   g_rec_mutex_unlock (&self->mutex);
   if (is_first)
@@ -396,13 +407,15 @@ explain_missing (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *na
       WeftPlugin *plugin = self->plugins->pdata[i];
 
       for (guint j = 0; j < weft_plugin_get_n_features (plugin); j++)
-        if (weft_plugin_get_feature_kind (plugin, j) == kind && g_str_equal (weft_plugin_get_feature_name (plugin, j), name))
+        if (weft_plugin_get_feature_kind (plugin, j) == kind
+            && g_str_equal (weft_plugin_get_feature_name (plugin, j), name))
           return g_strdup_printf ("plugin %s has it, but cannot be used: %s", weft_plugin_get_path (plugin),
                                   weft_plugin_get_reason (plugin) != NULL ? weft_plugin_get_reason (plugin)
                                                                           : "WEFT_PLUGIN_DENY denies it");
     }
-  return g_strdup_printf ("no plugin provides it (%u plugins were found; WEFT_PLUGIN_PATH names folders of more)",
-                          self->plugins->len);
+  return g_strdup_printf (
+      "no plugin provides it (%u plugins were found; WEFT_PLUGIN_PATH names folders of more)",
+      self->plugins->len);
 }
 
 /**
@@ -417,7 +430,8 @@ explain_missing (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *na
  * Since: 1.0
  */
 GType
-weft_plugin_registry_lookup (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *name, GError **error)
+weft_plugin_registry_lookup (WeftPluginRegistry *self, WeftFeatureKind kind, const gchar *name,
+                             GError **error)
 {
   GType type;
 
@@ -429,7 +443,8 @@ weft_plugin_registry_lookup (WeftPluginRegistry *self, WeftFeatureKind kind, con
     {
       g_autofree gchar *reason = explain_missing (self, kind, name);
 
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "%s '%s' is unknown: %s", kind_names[kind], name, reason);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "%s '%s' is unknown: %s", kind_names[kind], name,
+                   reason);
     }
   g_rec_mutex_unlock (&self->mutex);
   return type;

@@ -129,7 +129,8 @@ is_valid_id (const gchar *id)
 {
   gsize length = strnlen (id, MAX_ID_LENGTH + 1);
 
-  return length > 0 && length <= MAX_ID_LENGTH && strspn (id, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
+  return length > 0 && length <= MAX_ID_LENGTH
+         && strspn (id, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
 /* Letters and digits of a name in lower case: `conv3d-linear` and `WeftConv3dLinearFlatten` meet here. */
@@ -172,8 +173,8 @@ read_features (WeftPlugin *self, const WeftPluginDescriptor *descriptor)
 {
   if (descriptor->n_features > MAX_FEATURES || (descriptor->n_features > 0 && descriptor->features == NULL))
     {
-      weft_plugin_fail (self, "its descriptor lists %" G_GSIZE_FORMAT " features, expected at most %d", descriptor->n_features,
-                        MAX_FEATURES);
+      weft_plugin_fail (self, "its descriptor lists %" G_GSIZE_FORMAT " features, expected at most %d",
+                        descriptor->n_features, MAX_FEATURES);
       return FALSE;
     }
   for (gsize i = 0; i < descriptor->n_features; i++)
@@ -184,20 +185,22 @@ read_features (WeftPlugin *self, const WeftPluginDescriptor *descriptor)
       if (declared->name == NULL || declared->name[0] == '\0' || declared->type_name == NULL
           || declared->register_type == NULL || (guint) declared->kind > WEFT_FEATURE_KIND_QUANTIZER)
         {
-          weft_plugin_fail (self, "feature %" G_GSIZE_FORMAT " of its descriptor lacks a known kind, a name or a type", i);
+          weft_plugin_fail (
+              self, "feature %" G_GSIZE_FORMAT " of its descriptor lacks a known kind, a name or a type", i);
           return FALSE;
         }
       if (!carries_id (declared->type_name, self->id))
         {
-          weft_plugin_fail (self, "type '%s' of feature '%s' does not carry the plugin's id '%s'", declared->type_name,
-                            declared->name, self->id);
+          weft_plugin_fail (self, "type '%s' of feature '%s' does not carry the plugin's id '%s'",
+                            declared->type_name, declared->name, self->id);
           return FALSE;
         }
       feature.name = (gchar *) declared->name;
       feature.type_name = (gchar *) declared->type_name;
       if (has_feature (self, &feature))
         {
-          weft_plugin_fail (self, "its descriptor lists feature '%s' (type '%s') twice", declared->name, declared->type_name);
+          weft_plugin_fail (self, "its descriptor lists feature '%s' (type '%s') twice", declared->name,
+                            declared->type_name);
           return FALSE;
         }
       feature.name = g_strdup (declared->name);
@@ -214,18 +217,19 @@ check_abi (WeftPlugin *self, const WeftPluginDescriptor *descriptor)
   self->abi_minor = descriptor->abi_minor;
   if (descriptor->abi_major != WEFT_PLUGIN_ABI_MAJOR || descriptor->abi_minor > WEFT_PLUGIN_ABI_MINOR)
     {
-      weft_plugin_fail (self, "it was built for plugin ABI %d.%d, this library has %d.%d: %s", self->abi_major, self->abi_minor,
-                        WEFT_PLUGIN_ABI_MAJOR, WEFT_PLUGIN_ABI_MINOR,
-                        self->abi_major > WEFT_PLUGIN_ABI_MAJOR
-                                || (self->abi_major == WEFT_PLUGIN_ABI_MAJOR && self->abi_minor > WEFT_PLUGIN_ABI_MINOR)
-                            ? "install a newer Weft"
-                            : "build the plugin again");
+      weft_plugin_fail (
+          self, "it was built for plugin ABI %d.%d, this library has %d.%d: %s", self->abi_major,
+          self->abi_minor, WEFT_PLUGIN_ABI_MAJOR, WEFT_PLUGIN_ABI_MINOR,
+          self->abi_major > WEFT_PLUGIN_ABI_MAJOR
+                  || (self->abi_major == WEFT_PLUGIN_ABI_MAJOR && self->abi_minor > WEFT_PLUGIN_ABI_MINOR)
+              ? "install a newer Weft"
+              : "build the plugin again");
       return FALSE;
     }
   if (descriptor->struct_size < MIN_DESCRIPTOR_SIZE)
     {
-      weft_plugin_fail (self, "its descriptor has %u bytes, expected at least %" G_GSIZE_FORMAT, descriptor->struct_size,
-                        MIN_DESCRIPTOR_SIZE);
+      weft_plugin_fail (self, "its descriptor has %u bytes, expected at least %" G_GSIZE_FORMAT,
+                        descriptor->struct_size, MIN_DESCRIPTOR_SIZE);
       return FALSE;
     }
   return TRUE;
@@ -274,18 +278,19 @@ weft_plugin_open (const gchar *path)
     }
   g_module_make_resident (module);
   if (!g_module_symbol (module, DESCRIPTOR_SYMBOL, &descriptor) || descriptor == NULL)
-    weft_plugin_fail (self, "it exports no '%s': no plugin of Weft, or without WEFT_PLUGIN_DEFINE", DESCRIPTOR_SYMBOL);
+    weft_plugin_fail (self, "it exports no '%s': no plugin of Weft, or without WEFT_PLUGIN_DEFINE",
+                      DESCRIPTOR_SYMBOL);
   else
     read_descriptor (self, descriptor);
   return self;
 }
 
 WeftPlugin *
-weft_plugin_new_for_process (void)
+weft_plugin_new_for_runtime (void)
 {
   WeftPlugin *self = g_object_new (WEFT_TYPE_PLUGIN, NULL);
 
-  self->id = g_strdup ("process");
+  self->id = g_strdup ("runtime");
   self->description = g_strdup ("Features that this process registered itself");
   self->abi_major = WEFT_PLUGIN_ABI_MAJOR;
   self->abi_minor = WEFT_PLUGIN_ABI_MINOR;
@@ -293,7 +298,7 @@ weft_plugin_new_for_process (void)
 }
 
 void
-weft_plugin_add_process_feature (WeftPlugin *self, WeftFeatureKind kind, const gchar *name)
+weft_plugin_add_runtime_feature (WeftPlugin *self, WeftFeatureKind kind, const gchar *name)
 {
   Feature feature = { .kind = kind, .name = g_strdup (name) };
 
@@ -309,7 +314,8 @@ weft_plugin_start (WeftPlugin *self)
   if (self->init != NULL && !self->init (self, &error))
     {
       weft_plugin_fail (self, "its init failed: %s",
-                        error != NULL ? error->message : "no error was set (this breaks the contract of init)");
+                        error != NULL ? error->message
+                                      : "no error was set (this breaks the contract of init)");
       return FALSE;
     }
   for (guint i = 0; i < self->features->len; i++)
@@ -319,7 +325,8 @@ weft_plugin_start (WeftPlugin *self)
       feature->register_type (G_TYPE_MODULE (self));
       if (g_type_from_name (feature->type_name) == 0)
         {
-          weft_plugin_fail (self, "feature '%s' did not register its type '%s'", feature->name, feature->type_name);
+          weft_plugin_fail (self, "feature '%s' did not register its type '%s'", feature->name,
+                            feature->type_name);
           return FALSE;
         }
     }

@@ -70,22 +70,23 @@ typedef enum
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftPlugin, weft_plugin, WEFT, PLUGIN, GTypeModule)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftPlugin, weft_plugin, WEFT, PLUGIN, GTypeModule)
 
-WEFT_PUBLIC const gchar    *weft_plugin_get_id             (WeftPlugin *self);
-WEFT_PUBLIC const gchar    *weft_plugin_get_path           (WeftPlugin *self);
-WEFT_PUBLIC WeftPluginState weft_plugin_get_state          (WeftPlugin *self);
-WEFT_PUBLIC const gchar    *weft_plugin_get_reason         (WeftPlugin *self);
-WEFT_PUBLIC const gchar    *weft_plugin_get_description    (WeftPlugin *self);
-WEFT_PUBLIC const gchar    *weft_plugin_get_version        (WeftPlugin *self);
-WEFT_PUBLIC const gchar    *weft_plugin_get_license        (WeftPlugin *self);
-WEFT_PUBLIC const gchar    *weft_plugin_get_origin         (WeftPlugin *self);
-WEFT_PUBLIC gint            weft_plugin_get_abi_major      (WeftPlugin *self);
-WEFT_PUBLIC gint            weft_plugin_get_abi_minor      (WeftPlugin *self);
-WEFT_PUBLIC guint           weft_plugin_get_n_features     (WeftPlugin *self);
-WEFT_PUBLIC const gchar    *weft_plugin_get_feature_name   (WeftPlugin *self, guint position);
-WEFT_PUBLIC WeftFeatureKind weft_plugin_get_feature_kind   (WeftPlugin *self, guint position);
-WEFT_PUBLIC gboolean        weft_plugin_is_feature_denied  (WeftPlugin *self, guint position);
+WEFT_PUBLIC const gchar *weft_plugin_get_id (WeftPlugin *self);
+WEFT_PUBLIC const gchar *weft_plugin_get_path (WeftPlugin *self);
+WEFT_PUBLIC WeftPluginState weft_plugin_get_state (WeftPlugin *self);
+WEFT_PUBLIC const gchar *weft_plugin_get_reason (WeftPlugin *self);
+WEFT_PUBLIC const gchar *weft_plugin_get_description (WeftPlugin *self);
+WEFT_PUBLIC const gchar *weft_plugin_get_version (WeftPlugin *self);
+WEFT_PUBLIC const gchar *weft_plugin_get_license (WeftPlugin *self);
+WEFT_PUBLIC const gchar *weft_plugin_get_origin (WeftPlugin *self);
+WEFT_PUBLIC gint weft_plugin_get_abi_major (WeftPlugin *self);
+WEFT_PUBLIC gint weft_plugin_get_abi_minor (WeftPlugin *self);
+WEFT_PUBLIC guint weft_plugin_get_n_features (WeftPlugin *self);
+WEFT_PUBLIC const gchar *weft_plugin_get_feature_name (WeftPlugin *self, guint position);
+WEFT_PUBLIC WeftFeatureKind weft_plugin_get_feature_kind (WeftPlugin *self, guint position);
+WEFT_PUBLIC gboolean weft_plugin_is_feature_denied (WeftPlugin *self, guint position);
 
 /**
  * WeftPluginInitFunc: (skip)
@@ -169,8 +170,10 @@ typedef struct
  *
  * Since: 1.0
  */
-#define WEFT_PLUGIN_FEATURE(kind, name, TypeName, type_name) \
-  { (kind), (name), #TypeName, type_name##_register_type, { NULL } }
+#define WEFT_PLUGIN_FEATURE(kind, name, TypeName, type_name)       \
+  {                                                                \
+    (kind), (name), #TypeName, type_name##_register_type, { NULL } \
+  }
 
 /**
  * WEFT_PLUGIN_OP: (skip)
@@ -209,21 +212,21 @@ typedef struct
  * Since: 1.0
  */
 #define WEFT_PLUGIN_DEFINE(id, description, init, version, license, origin, ...) \
-  static const WeftPluginFeature weft_plugin_features[] = { __VA_ARGS__ }; \
-  WEFT_PUBLIC const WeftPluginDescriptor weft_plugin_descriptor; \
-  const WeftPluginDescriptor weft_plugin_descriptor = { \
-    sizeof (WeftPluginDescriptor), \
-    WEFT_PLUGIN_ABI_MAJOR, \
-    WEFT_PLUGIN_ABI_MINOR, \
-    (id), \
-    (description), \
-    (init), \
-    (version), \
-    (license), \
-    (origin), \
-    weft_plugin_features, \
-    G_N_ELEMENTS (weft_plugin_features), \
-    { NULL }, \
+  static const WeftPluginFeature weft_plugin_features[] = { __VA_ARGS__ };       \
+  WEFT_PUBLIC const WeftPluginDescriptor weft_plugin_descriptor;                 \
+  const WeftPluginDescriptor weft_plugin_descriptor = {                          \
+    sizeof (WeftPluginDescriptor),                                               \
+    WEFT_PLUGIN_ABI_MAJOR,                                                       \
+    WEFT_PLUGIN_ABI_MINOR,                                                       \
+    (id),                                                                        \
+    (description),                                                               \
+    (init),                                                                      \
+    (version),                                                                   \
+    (license),                                                                   \
+    (origin),                                                                    \
+    weft_plugin_features,                                                        \
+    G_N_ELEMENTS (weft_plugin_features),                                         \
+    { NULL },                                                                    \
   }
 
 G_END_DECLS

@@ -22,7 +22,8 @@ base_convert (WeftConversionOps *op, WeftTensorGroups *inputs, WeftOpContext *co
 
   if (klass->convert == NULL)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "class '%s' has no convert", G_OBJECT_TYPE_NAME (self));
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "class '%s' has no convert",
+                   G_OBJECT_TYPE_NAME (self));
       return NULL;
     }
   return klass->convert (self, inputs, context, error);
@@ -64,21 +65,8 @@ weft_conversion_ops_base_iface_init (WeftConversionOpsInterface *iface)
 }
 
 G_DEFINE_ABSTRACT_TYPE_WITH_CODE (WeftConversionOpsBase, weft_conversion_ops_base, G_TYPE_OBJECT,
-                                  G_IMPLEMENT_INTERFACE (WEFT_TYPE_CONVERSION_OPS, weft_conversion_ops_base_iface_init))
-
-static void
-weft_conversion_ops_base_set_property (GObject *object, guint id, const GValue *value, GParamSpec *pspec)
-{
-  if (!weft_op_parameter_store (object, value, pspec))
-    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-}
-
-static void
-weft_conversion_ops_base_get_property (GObject *object, guint id, GValue *value, GParamSpec *pspec)
-{
-  if (!weft_op_parameter_fetch (object, value, pspec))
-    G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
-}
+                                  G_IMPLEMENT_INTERFACE (WEFT_TYPE_CONVERSION_OPS,
+                                                         weft_conversion_ops_base_iface_init))
 
 static void
 weft_conversion_ops_base_finalize (GObject *object)
@@ -90,8 +78,6 @@ weft_conversion_ops_base_finalize (GObject *object)
 static void
 weft_conversion_ops_base_class_init (WeftConversionOpsBaseClass *klass)
 {
-  G_OBJECT_CLASS (klass)->set_property = weft_conversion_ops_base_set_property;
-  G_OBJECT_CLASS (klass)->get_property = weft_conversion_ops_base_get_property;
   G_OBJECT_CLASS (klass)->finalize = weft_conversion_ops_base_finalize;
 }
 
@@ -141,19 +127,21 @@ make_prefix (WeftConversionOps *self)
 
 /* An op that fails must say why, and one that says why must fail. Takes @local_error. */
 static gboolean
-check_result (WeftConversionOps *self, const gchar *slot, gpointer result, GError *local_error, GError **error)
+check_result (WeftConversionOps *self, const gchar *slot, gpointer result, GError *local_error,
+              GError **error)
 {
   g_autofree gchar *prefix = make_prefix (self);
 
   if (local_error == NULL && result != NULL)
     return TRUE;
   if (local_error == NULL)
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: %s returned NULL without an error", prefix, slot);
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: %s returned NULL without an error",
+                 prefix, slot);
   else if (result == NULL)
     g_propagate_prefixed_error (error, g_steal_pointer (&local_error), "%s: ", prefix);
   else
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: %s returned a result and the error '%s'", prefix, slot,
-                 local_error->message);
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: %s returned a result and the error '%s'",
+                 prefix, slot, local_error->message);
   g_clear_error (&local_error);
   return FALSE;
 }
@@ -194,7 +182,8 @@ find_fault (WeftTensorGroups *outputs)
  * Since: 1.0
  */
 WeftTensorGroups *
-weft_conversion_ops_convert (WeftConversionOps *self, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_conversion_ops_convert (WeftConversionOps *self, WeftTensorGroups *inputs, WeftOpContext *context,
+                             GError **error)
 {
   g_autoptr (WeftTensorGroups) outputs = NULL;
   g_autofree gchar *fault = NULL;
@@ -299,7 +288,8 @@ drop_consumed_sources (WeftOpContext *context, WeftTensorGroups *inputs, WeftTen
       const gchar *pattern = weft_op_context_get_source_pattern (context, i);
       guint group;
 
-      if (!weft_tensor_groups_find (inputs, pattern, &group) || weft_tensor_groups_find (outputs, pattern, &group))
+      if (!weft_tensor_groups_find (inputs, pattern, &group)
+          || weft_tensor_groups_find (outputs, pattern, &group))
         g_ptr_array_add (left, (gpointer) pattern);
     }
   g_ptr_array_add (left, NULL);

@@ -129,7 +129,8 @@ weft_op_context_set_config (WeftOpContext *self, JsonNode *config)
  * Since: 1.0
  */
 void
-weft_op_context_add_parameter (WeftOpContext *self, const gchar *name, const WeftShape *shape, WeftDtype dtype)
+weft_op_context_add_parameter (WeftOpContext *self, const gchar *name, const WeftShape *shape,
+                               WeftDtype dtype)
 {
   Parameter *parameter = g_new (Parameter, 1);
 

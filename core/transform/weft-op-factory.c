@@ -61,7 +61,9 @@ describe_type (GParamSpec *pspec)
     case G_TYPE_ENUM:
       return pspec->value_type == WEFT_TYPE_DTYPE ? "the name of a dtype" : "the name of a value";
     case G_TYPE_VARIANT:
-      return g_variant_type_peek_string (G_PARAM_SPEC_VARIANT (pspec)->type);
+      if (g_variant_type_equal (G_PARAM_SPEC_VARIANT (pspec)->type, G_VARIANT_TYPE ("ax")))
+        return "a whole number or a list of them";
+      return "of another form";
     default:
       return pspec->value_type == G_TYPE_STRV ? "a list of strings" : g_type_name (pspec->value_type);
     }
@@ -200,16 +202,17 @@ read_parameter (GParamSpec *pspec, JsonNode *node, const gchar *where, GValue *v
   g_value_init (value, pspec->value_type);
   if (!read_value (pspec, node, value))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: parameter '%s' must be %s, found %s", where, json_name,
-                   describe_type (pspec), found);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: parameter '%s' must be %s, found %s", where,
+                   json_name, describe_type (pspec), found);
       return FALSE;
     }
   if (g_param_value_validate (pspec, value))
     {
       g_autofree gchar *nearest = g_strdup_value_contents (value);
 
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: parameter '%s' is out of range: found %s, the nearest allowed is %s",
-                   where, json_name, found, nearest);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "%s: parameter '%s' is out of range: found %s, the nearest allowed is %s", where,
+                   json_name, found, nearest);
       return FALSE;
     }
   return TRUE;
@@ -224,10 +227,11 @@ check_required (GPtrArray *parameters, JsonObject *json, const gchar *where, GEr
       g_autofree gchar *json_name = get_json_name (pspec);
 
       if ((weft_op_parameter_get_flags (pspec) & WEFT_OP_PARAMETER_FLAGS_REQUIRED) != 0
-          && (json == NULL || !json_object_has_member (json, json_name) || json_object_get_null_member (json, json_name)))
+          && (json == NULL || !json_object_has_member (json, json_name)
+              || json_object_get_null_member (json, json_name)))
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: parameter '%s' (%s) is required", where, json_name,
-                       describe_type (pspec));
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: parameter '%s' (%s) is required", where,
+                       json_name, describe_type (pspec));
           return FALSE;
         }
     }
@@ -236,7 +240,8 @@ check_required (GPtrArray *parameters, JsonObject *json, const gchar *where, GEr
 
 /* Fills @names and @values from the members of @json. */
 static gboolean
-read_parameters (GPtrArray *parameters, JsonObject *json, const gchar *where, GPtrArray *names, GArray *values, GError **error)
+read_parameters (GPtrArray *parameters, JsonObject *json, const gchar *where, GPtrArray *names,
+                 GArray *values, GError **error)
 {
   g_autoptr (GList) members = json_object_get_members (json);
 
@@ -253,8 +258,8 @@ read_parameters (GPtrArray *parameters, JsonObject *json, const gchar *where, GP
         {
           g_autofree gchar *known = list_names (parameters);
 
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: parameter '%s' is unknown, expected %s%s", where, json_name,
-                       parameters->len > 0 ? "one of: " : "none", known);
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: parameter '%s' is unknown, expected %s%s",
+                       where, json_name, parameters->len > 0 ? "one of: " : "none", known);
           return FALSE;
         }
       g_array_set_size (values, values->len + 1);
@@ -282,7 +287,8 @@ read_parameters (GPtrArray *parameters, JsonObject *json, const gchar *where, GP
 WeftConversionOps *
 weft_op_new (const gchar *name, JsonObject *parameters, const gchar *where, GError **error)
 {
-  GType type = weft_plugin_registry_lookup (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_OP, name, error);
+  GType type =
+      weft_plugin_registry_lookup (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_OP, name, error);
   g_autofree gchar *place = where != NULL ? g_strconcat (where, ": ", name, NULL) : g_strdup (name);
   g_autoptr (GTypeClass) klass = NULL;
   g_autoptr (GPtrArray) declared = NULL;
@@ -297,8 +303,9 @@ weft_op_new (const gchar *name, JsonObject *parameters, const gchar *where, GErr
     }
   if (!g_type_is_a (type, WEFT_TYPE_CONVERSION_OPS))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN, "%s: class '%s' of plugin '%s' is no WeftConversionOps", place,
-                   g_type_name (type), weft_feature_get_plugin_id (type));
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN,
+                   "%s: class '%s' of plugin '%s' is no WeftConversionOps", place, g_type_name (type),
+                   weft_feature_get_plugin_id (type));
       return NULL;
     }
   klass = g_type_class_ref (type);

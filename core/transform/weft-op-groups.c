@@ -59,7 +59,8 @@ weft_op_get_only_tensor (WeftTensorGroups *inputs, GError **error)
  * Since: 1.0
  */
 gboolean
-weft_op_find_source (WeftTensorGroups *inputs, WeftOpContext *context, guint source_pattern, guint *group, GError **error)
+weft_op_find_source (WeftTensorGroups *inputs, WeftOpContext *context, guint source_pattern, guint *group,
+                     GError **error)
 {
   const gchar *pattern = weft_op_context_get_source_pattern (context, source_pattern);
   g_autoptr (GString) found = NULL;
@@ -69,7 +70,8 @@ weft_op_find_source (WeftTensorGroups *inputs, WeftOpContext *context, guint sou
   found = g_string_new (NULL);
   for (guint i = 0; i < weft_tensor_groups_get_n_groups (inputs); i++)
     g_string_append_printf (found, "%s'%s'", i > 0 ? ", " : "", weft_tensor_groups_get_name (inputs, i));
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "no tensor was found for the source pattern '%s', only for %s", pattern,
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+               "no tensor was found for the source pattern '%s', only for %s", pattern,
                found->len > 0 ? found->str : "none");
   return FALSE;
 }
@@ -92,8 +94,8 @@ weft_op_find_source (WeftTensorGroups *inputs, WeftOpContext *context, guint sou
  * Since: 1.0
  */
 WeftTensor *
-weft_op_transpose_within_axis (WeftTensor *tensor, gint axis, gint64 n_blocks, gint64 n_rows, gint64 n_columns, gint64 run,
-                               GError **error)
+weft_op_transpose_within_axis (WeftTensor *tensor, gint axis, gint64 n_blocks, gint64 n_rows,
+                               gint64 n_columns, gint64 run, GError **error)
 {
   const WeftShape *shape = weft_tensor_get_shape (tensor);
   static const gint swap[] = { 0, 1, 3, 2, 4 };
@@ -104,22 +106,26 @@ weft_op_transpose_within_axis (WeftTensor *tensor, gint axis, gint64 n_blocks, g
 
   if (!weft_shape_resolve_axis (shape, axis, &resolved, error))
     return NULL;
-  if (n_blocks < 0 || n_rows < 0 || n_columns < 0 || run < 0 || __builtin_mul_overflow (n_blocks, n_rows, &expected)
-      || __builtin_mul_overflow (expected, n_columns, &expected) || __builtin_mul_overflow (expected, run, &expected)
-      || expected != shape->dims[resolved])
+  if (n_blocks < 0 || n_rows < 0 || n_columns < 0 || run < 0
+      || __builtin_mul_overflow (n_blocks, n_rows, &expected)
+      || __builtin_mul_overflow (expected, n_columns, &expected)
+      || __builtin_mul_overflow (expected, run, &expected) || expected != shape->dims[resolved])
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "axis %u has %" G_GINT64_FORMAT " indices, expected %" G_GINT64_FORMAT " x %" G_GINT64_FORMAT
-                   " x %" G_GINT64_FORMAT " x %" G_GINT64_FORMAT,
+                   "axis %u has %" G_GINT64_FORMAT " indices, expected %" G_GINT64_FORMAT
+                   " x %" G_GINT64_FORMAT " x %" G_GINT64_FORMAT " x %" G_GINT64_FORMAT,
                    resolved, shape->dims[resolved], n_blocks, n_rows, n_columns, run);
       return NULL;
     }
-  /* The product of all extents was checked when the tensor was made. */
+  /* Nothing to move, and extents beside a zero may multiply to anything. */
+  if (weft_tensor_get_n_elements (tensor) == 0)
+    return weft_tensor_ref (tensor);
   for (guint i = 0; i < resolved; i++)
     outer *= shape->dims[i];
   for (guint i = resolved + 1; i < shape->rank; i++)
     inner *= shape->dims[i];
-  split = weft_tensor_reshape (tensor, (const gint64[]){ outer * n_blocks, 1, n_rows, n_columns, run * inner }, 5, error);
+  split = weft_tensor_reshape (
+      tensor, (const gint64[]){ outer * n_blocks, 1, n_rows, n_columns, run * inner }, 5, error);
   swapped = split != NULL ? weft_tensor_permute (split, swap, G_N_ELEMENTS (swap), error) : NULL;
   return swapped != NULL ? weft_tensor_reshape (swapped, shape->dims, shape->rank, error) : NULL;
 }
@@ -146,7 +152,8 @@ weft_op_split_evenly (WeftTensor *tensor, gint axis, gint64 n_parts, GError **er
     return NULL;
   if (n_parts > MAX_PARTS)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%" G_GINT64_FORMAT " parts are above the limit of %d", n_parts, MAX_PARTS);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                   "%" G_GINT64_FORMAT " parts are above the limit of %d", n_parts, MAX_PARTS);
       return NULL;
     }
   if (n_parts < 1 || shape->dims[resolved] % n_parts != 0)
@@ -154,14 +161,43 @@ weft_op_split_evenly (WeftTensor *tensor, gint axis, gint64 n_parts, GError **er
       g_autofree gchar *text = weft_shape_to_string (shape);
 
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "%s cannot be cut in %" G_GINT64_FORMAT " equal parts on axis %u: %" G_GINT64_FORMAT " does not divide", text,
-                   n_parts, resolved, shape->dims[resolved]);
+                   "%s cannot be cut in %" G_GINT64_FORMAT " equal parts on axis %u: %" G_GINT64_FORMAT
+                   " does not divide",
+                   text, n_parts, resolved, shape->dims[resolved]);
       return NULL;
     }
   lengths = g_new (gint64, n_parts);
   for (gint64 i = 0; i < n_parts; i++)
     lengths[i] = shape->dims[resolved] / n_parts;
   return weft_tensor_split (tensor, axis, lengths, (gsize) n_parts, error);
+}
+
+/**
+ * weft_op_unstack:
+ * @tensor: a tensor
+ * @axis: axis that counts modules, such as experts
+ * @error: return location
+ *
+ * Returns: (transfer full) (element-type WeftTensor): one tensor of rank r - 1 for each index of @axis, at least one
+ * Errors: %WEFT_ERROR_SHAPE if there is no such axis or it is empty; %WEFT_ERROR_LIMIT for more than 65,536 parts
+ * Since: 1.0
+ */
+GPtrArray *
+weft_op_unstack (WeftTensor *tensor, gint axis, GError **error)
+{
+  guint resolved;
+  gint64 n_parts;
+
+  if (!weft_shape_resolve_axis (weft_tensor_get_shape (tensor), axis, &resolved, error))
+    return NULL;
+  n_parts = weft_tensor_get_dim (tensor, (gint) resolved);
+  if (n_parts < 1 || n_parts > MAX_PARTS)
+    {
+      g_set_error (error, WEFT_ERROR, n_parts < 1 ? WEFT_ERROR_SHAPE : WEFT_ERROR_LIMIT,
+                   "axis %u counts %" G_GINT64_FORMAT " modules, expected 1 to %d", resolved, n_parts, MAX_PARTS);
+      return NULL;
+    }
+  return weft_tensor_unstack (tensor, axis, error);
 }
 
 /**
@@ -207,7 +243,8 @@ weft_op_get_output_name (WeftOpContext *context, GError **error)
   if (n_sources == 1)
     return weft_op_context_get_source_pattern (context, 0);
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-               "expected one target pattern or one source pattern, found %u sources and %u targets", n_sources, n_targets);
+               "expected one target pattern or one source pattern, found %u sources and %u targets",
+               n_sources, n_targets);
   return NULL;
 }
 
@@ -267,7 +304,8 @@ weft_op_add_output (WeftTensorGroups *outputs, const gchar *name, WeftTensor *te
 
   if (weft_tensor_groups_find (outputs, name, &group))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "two outputs have the name '%s': a target pattern needs a '*'", name);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                   "two outputs have the name '%s': a target pattern needs a '*'", name);
       return FALSE;
     }
   weft_tensor_groups_set (outputs, name, tensor);

@@ -17,6 +17,7 @@ WEFT_PUBLIC gboolean     weft_op_find_source       (WeftTensorGroups *inputs, We
 WEFT_PUBLIC WeftTensor  *weft_op_transpose_within_axis (WeftTensor *tensor, gint axis, gint64 n_blocks, gint64 n_rows,
                                                         gint64 n_columns, gint64 run, GError **error);
 WEFT_PUBLIC GPtrArray   *weft_op_split_evenly      (WeftTensor *tensor, gint axis, gint64 n_parts, GError **error);
+WEFT_PUBLIC GPtrArray *weft_op_unstack (WeftTensor *tensor, gint axis, GError **error);
 
 /* Names of outputs. */
 WEFT_PUBLIC const gchar *weft_op_get_only_target   (WeftOpContext *context, GError **error);

@@ -4,9 +4,7 @@
 
 #include "transform/weft-op-parameters.h"
 
-/* FALSE if @pspec is no declared parameter. */
-gboolean weft_op_parameter_store (GObject *object, const GValue *value, GParamSpec *pspec);
-gboolean weft_op_parameter_fetch (GObject *object, GValue *value, GParamSpec *pspec);
+/* Frees what the declared parameters of an op hold. */
 void weft_op_parameters_clear (GObject *object);
 
 WeftOpParameterFlags weft_op_parameter_get_flags (GParamSpec *pspec);

@@ -24,16 +24,64 @@ get_storage (GParamSpec *pspec)
   return g_param_spec_get_qdata (pspec, storage_quark ());
 }
 
+static void
+set_property (GObject *object, guint id, const GValue *value, GParamSpec *pspec)
+{
+  const Storage *storage = get_storage (pspec);
+
+  g_return_if_fail (storage != NULL);
+  if (G_IS_PARAM_SPEC_INT64 (pspec))
+    G_STRUCT_MEMBER (gint64, object, storage->offset) = g_value_get_int64 (value);
+  else if (G_IS_PARAM_SPEC_DOUBLE (pspec))
+    G_STRUCT_MEMBER (gdouble, object, storage->offset) = g_value_get_double (value);
+  else if (G_IS_PARAM_SPEC_BOOLEAN (pspec))
+    G_STRUCT_MEMBER (gboolean, object, storage->offset) = g_value_get_boolean (value);
+  else if (G_IS_PARAM_SPEC_STRING (pspec))
+    G_STRUCT_MEMBER (gchar *, object, storage->offset) = g_value_dup_string (value);
+  else if (G_IS_PARAM_SPEC_BOXED (pspec))
+    G_STRUCT_MEMBER (GStrv, object, storage->offset) = g_value_dup_boxed (value);
+  else if (G_IS_PARAM_SPEC_ENUM (pspec))
+    G_STRUCT_MEMBER (WeftDtype, object, storage->offset) = g_value_get_enum (value);
+  else
+    G_STRUCT_MEMBER (GVariant *, object, storage->offset) = g_value_dup_variant (value);
+}
+
+static void
+get_property (GObject *object, guint id, GValue *value, GParamSpec *pspec)
+{
+  const Storage *storage = get_storage (pspec);
+
+  g_return_if_fail (storage != NULL);
+  if (G_IS_PARAM_SPEC_INT64 (pspec))
+    g_value_set_int64 (value, G_STRUCT_MEMBER (gint64, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_DOUBLE (pspec))
+    g_value_set_double (value, G_STRUCT_MEMBER (gdouble, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_BOOLEAN (pspec))
+    g_value_set_boolean (value, G_STRUCT_MEMBER (gboolean, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_STRING (pspec))
+    g_value_set_string (value, G_STRUCT_MEMBER (gchar *, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_BOXED (pspec))
+    g_value_set_boxed (value, G_STRUCT_MEMBER (GStrv, object, storage->offset));
+  else if (G_IS_PARAM_SPEC_ENUM (pspec))
+    g_value_set_enum (value, (gint) G_STRUCT_MEMBER (WeftDtype, object, storage->offset));
+  else
+    g_value_set_variant (value, G_STRUCT_MEMBER (GVariant *, object, storage->offset));
+}
+
 /* The id of a property only has to be positive: the offset tells where it lives. */
 static void
 add_parameter (WeftConversionOpsBaseClass *klass, GParamSpec *pspec, gsize offset)
 {
   Storage *storage = g_new (Storage, 1);
+  GObjectClass *object_class = G_OBJECT_CLASS (klass);
 
   storage->offset = offset;
   storage->flags = WEFT_OP_PARAMETER_FLAGS_NONE;
   g_param_spec_set_qdata_full (pspec, storage_quark (), storage, g_free);
-  g_object_class_install_property (G_OBJECT_CLASS (klass), 1, pspec);
+  /* GObject does not inherit these two. */
+  object_class->set_property = set_property;
+  object_class->get_property = get_property;
+  g_object_class_install_property (object_class, 1, pspec);
 }
 
 /**
@@ -52,10 +100,12 @@ add_parameter (WeftConversionOpsBaseClass *klass, GParamSpec *pspec, gsize offse
  * Since: 1.0
  */
 void
-weft_op_class_add_int (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                       gint64 minimum, gint64 maximum, gint64 default_value, gsize offset)
+weft_op_class_add_int (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                       const gchar *blurb, gint64 minimum, gint64 maximum, gint64 default_value, gsize offset)
 {
-  add_parameter (klass, g_param_spec_int64 (name, nick, blurb, minimum, maximum, default_value, PARAMETER_FLAGS), offset);
+  add_parameter (klass,
+                 g_param_spec_int64 (name, nick, blurb, minimum, maximum, default_value, PARAMETER_FLAGS),
+                 offset);
 }
 
 /**
@@ -74,10 +124,13 @@ weft_op_class_add_int (WeftConversionOpsBaseClass *klass, const gchar *name, con
  * Since: 1.0
  */
 void
-weft_op_class_add_double (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                          gdouble minimum, gdouble maximum, gdouble default_value, gsize offset)
+weft_op_class_add_double (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                          const gchar *blurb, gdouble minimum, gdouble maximum, gdouble default_value,
+                          gsize offset)
 {
-  add_parameter (klass, g_param_spec_double (name, nick, blurb, minimum, maximum, default_value, PARAMETER_FLAGS), offset);
+  add_parameter (klass,
+                 g_param_spec_double (name, nick, blurb, minimum, maximum, default_value, PARAMETER_FLAGS),
+                 offset);
 }
 
 /**
@@ -94,8 +147,8 @@ weft_op_class_add_double (WeftConversionOpsBaseClass *klass, const gchar *name, 
  * Since: 1.0
  */
 void
-weft_op_class_add_boolean (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                           gboolean default_value, gsize offset)
+weft_op_class_add_boolean (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                           const gchar *blurb, gboolean default_value, gsize offset)
 {
   add_parameter (klass, g_param_spec_boolean (name, nick, blurb, default_value, PARAMETER_FLAGS), offset);
 }
@@ -114,8 +167,8 @@ weft_op_class_add_boolean (WeftConversionOpsBaseClass *klass, const gchar *name,
  * Since: 1.0
  */
 void
-weft_op_class_add_string (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                          const gchar *default_value, gsize offset)
+weft_op_class_add_string (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                          const gchar *blurb, const gchar *default_value, gsize offset)
 {
   add_parameter (klass, g_param_spec_string (name, nick, blurb, default_value, PARAMETER_FLAGS), offset);
 }
@@ -133,8 +186,8 @@ weft_op_class_add_string (WeftConversionOpsBaseClass *klass, const gchar *name, 
  * Since: 1.0
  */
 void
-weft_op_class_add_strings (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                           gsize offset)
+weft_op_class_add_strings (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                           const gchar *blurb, gsize offset)
 {
   add_parameter (klass, g_param_spec_boxed (name, nick, blurb, G_TYPE_STRV, PARAMETER_FLAGS), offset);
 }
@@ -153,10 +206,12 @@ weft_op_class_add_strings (WeftConversionOpsBaseClass *klass, const gchar *name,
  * Since: 1.0
  */
 void
-weft_op_class_add_dtype (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                         WeftDtype default_value, gsize offset)
+weft_op_class_add_dtype (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                         const gchar *blurb, WeftDtype default_value, gsize offset)
 {
-  add_parameter (klass, g_param_spec_enum (name, nick, blurb, WEFT_TYPE_DTYPE, (gint) default_value, PARAMETER_FLAGS), offset);
+  add_parameter (
+      klass, g_param_spec_enum (name, nick, blurb, WEFT_TYPE_DTYPE, (gint) default_value, PARAMETER_FLAGS),
+      offset);
 }
 
 /**
@@ -175,8 +230,9 @@ weft_op_class_add_dtype (WeftConversionOpsBaseClass *klass, const gchar *name, c
  * Since: 1.0
  */
 void
-weft_op_class_add_variant (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick, const gchar *blurb,
-                           const gchar *type_string, const gchar *default_value, gsize offset)
+weft_op_class_add_variant (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
+                           const gchar *blurb, const gchar *type_string, const gchar *default_value,
+                           gsize offset)
 {
   const GVariantType *type = G_VARIANT_TYPE (type_string);
   GVariant *value = default_value != NULL ? g_variant_parse (type, default_value, NULL, NULL, NULL) : NULL;
@@ -194,7 +250,8 @@ weft_op_class_add_variant (WeftConversionOpsBaseClass *klass, const gchar *name,
  * Since: 1.0
  */
 void
-weft_op_class_set_parameter_flags (WeftConversionOpsBaseClass *klass, const gchar *name, WeftOpParameterFlags flags)
+weft_op_class_set_parameter_flags (WeftConversionOpsBaseClass *klass, const gchar *name,
+                                   WeftOpParameterFlags flags)
 {
   GParamSpec *pspec = g_object_class_find_property (G_OBJECT_CLASS (klass), name);
 
@@ -208,54 +265,6 @@ weft_op_parameter_get_flags (GParamSpec *pspec)
   const Storage *storage = get_storage (pspec);
 
   return storage != NULL ? storage->flags : WEFT_OP_PARAMETER_FLAGS_NONE;
-}
-
-gboolean
-weft_op_parameter_store (GObject *object, const GValue *value, GParamSpec *pspec)
-{
-  const Storage *storage = get_storage (pspec);
-
-  if (storage == NULL)
-    return FALSE;
-  if (G_IS_PARAM_SPEC_INT64 (pspec))
-    G_STRUCT_MEMBER (gint64, object, storage->offset) = g_value_get_int64 (value);
-  else if (G_IS_PARAM_SPEC_DOUBLE (pspec))
-    G_STRUCT_MEMBER (gdouble, object, storage->offset) = g_value_get_double (value);
-  else if (G_IS_PARAM_SPEC_BOOLEAN (pspec))
-    G_STRUCT_MEMBER (gboolean, object, storage->offset) = g_value_get_boolean (value);
-  else if (G_IS_PARAM_SPEC_STRING (pspec))
-    G_STRUCT_MEMBER (gchar *, object, storage->offset) = g_value_dup_string (value);
-  else if (G_IS_PARAM_SPEC_BOXED (pspec))
-    G_STRUCT_MEMBER (GStrv, object, storage->offset) = g_value_dup_boxed (value);
-  else if (G_IS_PARAM_SPEC_ENUM (pspec))
-    G_STRUCT_MEMBER (WeftDtype, object, storage->offset) = g_value_get_enum (value);
-  else
-    G_STRUCT_MEMBER (GVariant *, object, storage->offset) = g_value_dup_variant (value);
-  return TRUE;
-}
-
-gboolean
-weft_op_parameter_fetch (GObject *object, GValue *value, GParamSpec *pspec)
-{
-  const Storage *storage = get_storage (pspec);
-
-  if (storage == NULL)
-    return FALSE;
-  if (G_IS_PARAM_SPEC_INT64 (pspec))
-    g_value_set_int64 (value, G_STRUCT_MEMBER (gint64, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_DOUBLE (pspec))
-    g_value_set_double (value, G_STRUCT_MEMBER (gdouble, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_BOOLEAN (pspec))
-    g_value_set_boolean (value, G_STRUCT_MEMBER (gboolean, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_STRING (pspec))
-    g_value_set_string (value, G_STRUCT_MEMBER (gchar *, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_BOXED (pspec))
-    g_value_set_boxed (value, G_STRUCT_MEMBER (GStrv, object, storage->offset));
-  else if (G_IS_PARAM_SPEC_ENUM (pspec))
-    g_value_set_enum (value, (gint) G_STRUCT_MEMBER (WeftDtype, object, storage->offset));
-  else
-    g_value_set_variant (value, G_STRUCT_MEMBER (GVariant *, object, storage->offset));
-  return TRUE;
 }
 
 GPtrArray *

@@ -19,14 +19,16 @@ typedef struct
 } WeftConcatenateSplit;
 
 WEFT_DEFINE_OP (WeftConcatenate, weft_concatenate)
-WEFT_DEFINE_OP_WITH_PARENT (WeftConcatenateRows, weft_concatenate_rows, WeftConcatenate, weft_concatenate_get_type ())
+WEFT_DEFINE_OP_WITH_PARENT (WeftConcatenateRows, weft_concatenate_rows, WeftConcatenate,
+                            weft_concatenate_get_type ())
 WEFT_DEFINE_OP (WeftConcatenateChunk, weft_concatenate_chunk)
 WEFT_DEFINE_OP (WeftConcatenateSplit, weft_concatenate_split)
 
 static void
 add_dim (WeftConversionOpsBaseClass *klass, gsize offset)
 {
-  weft_op_class_add_int (klass, "dim", "Axis", "Axis to join or cut", -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 0, offset);
+  weft_op_class_add_int (klass, "dim", "Axis", "Axis to join or cut", -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 0,
+                         offset);
 }
 
 static void
@@ -42,11 +44,13 @@ add_num_shards_attribute (WeftConversionOpsBaseClass *klass, gsize offset)
 static WeftDtype
 promote (WeftDtype a, WeftDtype b)
 {
-  const gboolean is_half_pair = (a == WEFT_DTYPE_F16 || a == WEFT_DTYPE_BF16) && (b == WEFT_DTYPE_F16 || b == WEFT_DTYPE_BF16);
+  const gboolean is_half_pair =
+      (a == WEFT_DTYPE_F16 || a == WEFT_DTYPE_BF16) && (b == WEFT_DTYPE_F16 || b == WEFT_DTYPE_BF16);
 
   if (a == b)
     return a;
-  if (!weft_dtype_is_floating (a) || !weft_dtype_is_floating (b) || weft_dtype_get_bits (a) < 16 || weft_dtype_get_bits (b) < 16)
+  if (!weft_dtype_is_floating (a) || !weft_dtype_is_floating (b) || weft_dtype_get_bits (a) < 16
+      || weft_dtype_get_bits (b) < 16)
     return WEFT_DTYPE_INVALID;
   if (is_half_pair)
     return WEFT_DTYPE_F32;
@@ -66,7 +70,8 @@ unify_dtypes (GPtrArray *tensors, GError **error)
 
       if (promoted == WEFT_DTYPE_INVALID)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "tensors of %s and %s cannot be joined: cast or dequantise them first",
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE,
+                       "tensors of %s and %s cannot be joined: cast or dequantise them first",
                        weft_dtype_get_name (common), weft_dtype_get_name (dtype));
           return FALSE;
         }
@@ -97,7 +102,8 @@ check_names (WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
         is_source = g_str_equal (name, weft_op_context_get_source_pattern (context, j));
       if (!is_source)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNEXPECTED, "'%s' is no source pattern, so it has no place in the order", name);
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNEXPECTED,
+                       "'%s' is no source pattern, so it has no place in the order", name);
           return FALSE;
         }
     }
@@ -130,14 +136,16 @@ collect_in_source_order (WeftTensorGroups *inputs, WeftOpContext *context, GErro
 }
 
 static WeftTensorGroups *
-weft_concatenate_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_concatenate_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                          GError **error)
 {
   WeftConcatenate *self = (WeftConcatenate *) base;
   g_autoptr (WeftTensor) joined = NULL;
   g_autoptr (GPtrArray) tensors = NULL;
   const gchar *name = weft_op_get_only_target (context, error);
 
-  if (name == NULL || (tensors = collect_in_source_order (inputs, context, error)) == NULL || !unify_dtypes (tensors, error))
+  if (name == NULL || (tensors = collect_in_source_order (inputs, context, error)) == NULL
+      || !unify_dtypes (tensors, error))
     return NULL;
   joined = weft_tensor_concat ((WeftTensor **) tensors->pdata, tensors->len, (gint) self->dim, error);
   return joined != NULL ? weft_op_new_output (name, joined) : NULL;
@@ -148,8 +156,8 @@ weft_concatenate_dup_inverse (WeftConversionOpsBase *base, GError **error)
 {
   WeftConcatenate *self = (WeftConcatenate *) base;
 
-  return g_object_new (weft_concatenate_chunk_get_type (), "dim", self->dim, "num-shards-attribute", self->num_shards_attribute,
-                       NULL);
+  return g_object_new (weft_concatenate_chunk_get_type (), "dim", self->dim, "num-shards-attribute",
+                       self->num_shards_attribute, NULL);
 }
 
 static void
@@ -189,10 +197,12 @@ list_part_names (WeftConcatenateChunk *self, WeftOpContext *context, GError **er
   target = weft_op_get_only_target (context, error);
   if (target == NULL)
     return NULL;
-  if (!weft_op_context_lookup_text_config_int (context, self->num_shards_attribute, &n_shards) || n_shards < 1 || n_shards > G_MAXUINT16)
+  if (!weft_op_context_lookup_text_config_int (context, self->num_shards_attribute, &n_shards) || n_shards < 1
+      || n_shards > G_MAXUINT16)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "the config's '%s' must be a number of parts from 1 to %d",
-                   self->num_shards_attribute, G_MAXUINT16);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "the config's '%s' must be a number of parts from 1 to %d", self->num_shards_attribute,
+                   G_MAXUINT16);
       return NULL;
     }
   for (guint i = 0; i < n_shards; i++)
@@ -216,14 +226,16 @@ add_parts (gchar **names, GPtrArray *parts, GError **error)
 }
 
 static WeftTensorGroups *
-weft_concatenate_chunk_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_concatenate_chunk_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                                GError **error)
 {
   WeftConcatenateChunk *self = (WeftConcatenateChunk *) base;
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
   g_auto (GStrv) names = tensor != NULL ? list_part_names (self, context, error) : NULL;
   g_autoptr (GPtrArray) parts = NULL;
 
-  if (names == NULL || (parts = weft_op_split_evenly (tensor, (gint) self->dim, g_strv_length (names), error)) == NULL)
+  if (names == NULL
+      || (parts = weft_op_split_evenly (tensor, (gint) self->dim, g_strv_length (names), error)) == NULL)
     return NULL;
   return add_parts (names, parts, error);
 }
@@ -233,7 +245,8 @@ weft_concatenate_chunk_dup_inverse (WeftConversionOpsBase *base, GError **error)
 {
   WeftConcatenateChunk *self = (WeftConcatenateChunk *) base;
 
-  return g_object_new (weft_concatenate_get_type (), "dim", self->dim, "num-shards-attribute", self->num_shards_attribute, NULL);
+  return g_object_new (weft_concatenate_get_type (), "dim", self->dim, "num-shards-attribute",
+                       self->num_shards_attribute, NULL);
 }
 
 static void
@@ -256,17 +269,21 @@ static gboolean
 lookup_part_length (WeftOpContext *context, guint target, gint axis, gint64 *length, GError **error)
 {
   const gchar *layer = weft_op_context_get_full_layer_name (context);
-  g_autoptr (GString) name = g_string_new (layer != NULL ? layer : weft_op_context_get_target_pattern (context, target));
+  g_autoptr (GString) name =
+      g_string_new (layer != NULL ? layer : weft_op_context_get_target_pattern (context, target));
   g_autoptr (WeftShape) shape = NULL;
   guint resolved;
 
-  g_string_replace (name, weft_op_context_get_target_pattern (context, 0), weft_op_context_get_target_pattern (context, target), 0);
+  g_string_replace (name, weft_op_context_get_target_pattern (context, 0),
+                    weft_op_context_get_target_pattern (context, target), 0);
   shape = weft_op_context_get_parameter_shape (context, name->str);
   if (shape == NULL)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
                    "the sizes of the parts are those of the model's parameters, but the model %s '%s'",
-                   weft_op_context_has_parameters (context) ? "has no parameter" : "is not known, so neither is", name->str);
+                   weft_op_context_has_parameters (context) ? "has no parameter"
+                                                            : "is not known, so neither is",
+                   name->str);
       return FALSE;
     }
   if (!weft_shape_resolve_axis (shape, axis, &resolved, error))
@@ -276,7 +293,8 @@ lookup_part_length (WeftOpContext *context, guint target, gint axis, gint64 *len
 }
 
 static WeftTensorGroups *
-weft_concatenate_split_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_concatenate_split_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                                GError **error)
 {
   WeftConcatenateSplit *self = (WeftConcatenateSplit *) base;
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
@@ -316,8 +334,9 @@ weft_concatenate_split_class_init (WeftConcatenateSplitClass *klass)
   add_dim (base_class, G_STRUCT_OFFSET (WeftConcatenateSplit, dim));
 }
 
-WEFT_PLUGIN_DEFINE ("concatenate", "Joins tensors on an axis and cuts them apart", NULL, PACKAGE_VERSION, "Apache-2.0",
-                    PACKAGE_ORIGIN, WEFT_PLUGIN_OP ("Concatenate", WeftConcatenate, weft_concatenate),
+WEFT_PLUGIN_DEFINE ("concatenate", "Joins tensors on an axis and cuts them apart", NULL, PACKAGE_VERSION,
+                    "Apache-2.0", PACKAGE_ORIGIN,
+                    WEFT_PLUGIN_OP ("Concatenate", WeftConcatenate, weft_concatenate),
                     WEFT_PLUGIN_OP ("ConcatenateRows", WeftConcatenateRows, weft_concatenate_rows),
                     WEFT_PLUGIN_OP ("Chunk", WeftConcatenateChunk, weft_concatenate_chunk),
                     WEFT_PLUGIN_OP ("Split", WeftConcatenateSplit, weft_concatenate_split));

@@ -20,8 +20,9 @@ add_parameters (WeftConversionOpsBaseClass *klass)
   weft_op_class_add_int (klass, "in-channels", "Input channels", "Channels of an image", 1, G_MAXINT32, 3,
                          G_STRUCT_OFFSET (WeftConv3dLinear, in_channels));
   weft_op_class_set_parameter_flags (klass, "in-channels", WEFT_OP_PARAMETER_FLAGS_REQUIRED);
-  weft_op_class_add_variant (klass, "kernel-size", "Kernel size", "Time, height and width of a patch; one number for a cube", "ax",
-                             "[3]", G_STRUCT_OFFSET (WeftConv3dLinear, kernel_size));
+  weft_op_class_add_variant (klass, "kernel-size", "Kernel size",
+                             "Time, height and width of a patch; one number for a cube", "ax", "[3]",
+                             G_STRUCT_OFFSET (WeftConv3dLinear, kernel_size));
 }
 
 /* The one output: @tensor with another shape. */
@@ -35,23 +36,26 @@ reshape (WeftTensor *tensor, WeftOpContext *context, const gint64 *dims, gsize n
 }
 
 static WeftTensorGroups *
-weft_conv3d_linear_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_conv3d_linear_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                            GError **error)
 {
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
   const WeftShape *shape;
-  gint64 n_inputs = 1;
+  WeftShape patch = { 0 };
+  gint64 n_inputs;
 
   if (tensor == NULL)
     return NULL;
   shape = weft_tensor_get_shape (tensor);
   if (shape->rank != 2 && shape->rank != 5)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "expected a weight with 5 axes (or with 2, which is done already), found %u",
-                   shape->rank);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "expected a weight with 5 axes (or with 2, which is done already), found %u", shape->rank);
       return NULL;
     }
-  for (guint i = 1; i < shape->rank; i++)
-    n_inputs *= shape->dims[i];
+  if (!weft_shape_init (&patch, shape->dims + 1, shape->rank - 1, error)
+      || !weft_shape_count_elements (&patch, &n_inputs, error))
+    return NULL;
   return reshape (tensor, context, (const gint64[]){ shape->dims[0], n_inputs }, 2, error);
 }
 
@@ -60,8 +64,8 @@ weft_conv3d_linear_dup_inverse (WeftConversionOpsBase *base, GError **error)
 {
   WeftConv3dLinear *self = (WeftConv3dLinear *) base;
 
-  return g_object_new (weft_conv3d_linear_inverse_get_type (), "in-channels", self->in_channels, "kernel-size", self->kernel_size,
-                       NULL);
+  return g_object_new (weft_conv3d_linear_inverse_get_type (), "in-channels", self->in_channels,
+                       "kernel-size", self->kernel_size, NULL);
 }
 
 static void
@@ -76,7 +80,8 @@ weft_conv3d_linear_class_init (WeftConv3dLinearClass *klass)
 }
 
 static WeftTensorGroups *
-weft_conv3d_linear_inverse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_conv3d_linear_inverse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
+                                    WeftOpContext *context, GError **error)
 {
   WeftConv3dLinearInverse *self = (WeftConv3dLinearInverse *) base;
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
@@ -87,14 +92,16 @@ weft_conv3d_linear_inverse_convert (WeftConversionOpsBase *base, WeftTensorGroup
     return NULL;
   if ((n_sizes != 1 && n_sizes != 3) || weft_tensor_get_rank (tensor) == 0)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-                   "expected kernel_size as one number or as [time, height, width] and a weight with axes, found %" G_GSIZE_FORMAT
-                   " numbers and %u axes",
-                   n_sizes, weft_tensor_get_rank (tensor));
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+          "expected kernel_size as one number or as [time, height, width] and a weight with axes, found %" G_GSIZE_FORMAT
+          " numbers and %u axes",
+          n_sizes, weft_tensor_get_rank (tensor));
       return NULL;
     }
   return reshape (tensor, context,
-                  (const gint64[]){ weft_tensor_get_dim (tensor, 0), self->in_channels, sizes[0], sizes[n_sizes / 2], sizes[n_sizes - 1] },
+                  (const gint64[]){ weft_tensor_get_dim (tensor, 0), self->in_channels, sizes[0],
+                                    sizes[n_sizes / 2], sizes[n_sizes - 1] },
                   5, error);
 }
 
@@ -103,7 +110,8 @@ weft_conv3d_linear_inverse_dup_inverse (WeftConversionOpsBase *base, GError **er
 {
   WeftConv3dLinearInverse *self = (WeftConv3dLinearInverse *) base;
 
-  return g_object_new (weft_conv3d_linear_get_type (), "in-channels", self->in_channels, "kernel-size", self->kernel_size, NULL);
+  return g_object_new (weft_conv3d_linear_get_type (), "in-channels", self->in_channels, "kernel-size",
+                       self->kernel_size, NULL);
 }
 
 static void
@@ -117,6 +125,7 @@ weft_conv3d_linear_inverse_class_init (WeftConv3dLinearInverseClass *klass)
   add_parameters (base_class);
 }
 
-WEFT_PLUGIN_DEFINE ("conv3d-linear", "Reads a patch convolution as a linear layer", NULL, PACKAGE_VERSION, "Apache-2.0",
-                    PACKAGE_ORIGIN, WEFT_PLUGIN_OP ("Conv3dToLinear", WeftConv3dLinear, weft_conv3d_linear),
+WEFT_PLUGIN_DEFINE ("conv3d-linear", "Reads a patch convolution as a linear layer", NULL, PACKAGE_VERSION,
+                    "Apache-2.0", PACKAGE_ORIGIN,
+                    WEFT_PLUGIN_OP ("Conv3dToLinear", WeftConv3dLinear, weft_conv3d_linear),
                     WEFT_PLUGIN_OP ("LinearToConv3d", WeftConv3dLinearInverse, weft_conv3d_linear_inverse));

@@ -26,9 +26,10 @@ stack_run (WeftTensorGroups *inputs, guint group, guint run, guint n_runs, gint 
 
   if (n_experts == 0 || n_experts % n_runs != 0)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "%u experts of '%s' do not divide by %u targets: the cut would fall inside the experts of one",
-                   n_experts, weft_tensor_groups_get_name (inputs, group), n_runs);
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+          "%u experts of '%s' do not divide by %u targets: the cut would fall inside the experts of one",
+          n_experts, weft_tensor_groups_get_name (inputs, group), n_runs);
       return NULL;
     }
   for (guint i = 0; i < n_experts / n_runs; i++)
@@ -57,7 +58,8 @@ fuse_run (WeftErnieFuse *self, WeftTensorGroups *inputs, WeftOpContext *context,
 }
 
 static WeftTensorGroups *
-weft_ernie_fuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_ernie_fuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                         GError **error)
 {
   g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
 
@@ -65,7 +67,8 @@ weft_ernie_fuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, 
     {
       g_autoptr (WeftTensor) fused = fuse_run ((WeftErnieFuse *) base, inputs, context, i, error);
 
-      if (fused == NULL || !weft_op_add_output (outputs, weft_op_context_get_target_pattern (context, i), fused, error))
+      if (fused == NULL
+          || !weft_op_add_output (outputs, weft_op_context_get_target_pattern (context, i), fused, error))
         return NULL;
     }
   return g_steal_pointer (&outputs);
@@ -82,8 +85,10 @@ add_experts (WeftErnieSplit *self, GPtrArray *sources, const gchar *pattern, gui
 
   for (guint i = 0; i < sources->len; i++)
     {
-      g_autoptr (GPtrArray) parts = weft_op_split_evenly (sources->pdata[i], (gint) self->concat_dim, n_targets, error);
-      g_autoptr (GPtrArray) experts = parts != NULL ? weft_tensor_unstack (parts->pdata[target], (gint) self->stack_dim, error) : NULL;
+      g_autoptr (GPtrArray) parts =
+          weft_op_split_evenly (sources->pdata[i], (gint) self->concat_dim, n_targets, error);
+      g_autoptr (GPtrArray) experts =
+          parts != NULL ? weft_op_unstack (parts->pdata[target], (gint) self->stack_dim, error) : NULL;
 
       for (guint j = 0; experts != NULL && j < experts->len; j++)
         {
@@ -99,7 +104,8 @@ add_experts (WeftErnieSplit *self, GPtrArray *sources, const gchar *pattern, gui
 }
 
 static WeftTensorGroups *
-weft_ernie_split_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_ernie_split_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                          GError **error)
 {
   g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
   g_autoptr (GPtrArray) sources = g_ptr_array_new ();
@@ -108,14 +114,17 @@ weft_ernie_split_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
   for (guint i = 0; i < weft_op_context_get_n_source_patterns (context); i++)
     {
       guint group;
-      WeftTensor *source = weft_op_find_source (inputs, context, i, &group, error) ? weft_op_get_tensor (inputs, group, error) : NULL;
+      WeftTensor *source = weft_op_find_source (inputs, context, i, &group, error)
+                               ? weft_op_get_tensor (inputs, group, error)
+                               : NULL;
 
       if (source == NULL)
         return NULL;
       g_ptr_array_add (sources, source);
     }
   for (guint i = 0; i < n_targets; i++)
-    if (!add_experts ((WeftErnieSplit *) base, sources, weft_op_context_get_target_pattern (context, i), i, n_targets, outputs, error))
+    if (!add_experts ((WeftErnieSplit *) base, sources, weft_op_context_get_target_pattern (context, i), i,
+                      n_targets, outputs, error))
       return NULL;
   return g_steal_pointer (&outputs);
 }
@@ -146,10 +155,10 @@ static void
 add_parameters (WeftConversionOpsBaseClass *klass)
 {
   klass->thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_int (klass, "stack-dim", "Axis of the experts", "Axis that the list of experts becomes", -WEFT_MAX_RANK,
-                         WEFT_MAX_RANK - 1, 0, G_STRUCT_OFFSET (WeftErnieFuse, stack_dim));
-  weft_op_class_add_int (klass, "concat-dim", "Axis of the join", "Axis on which gate and up are joined", -WEFT_MAX_RANK,
-                         WEFT_MAX_RANK - 1, 1, G_STRUCT_OFFSET (WeftErnieFuse, concat_dim));
+  weft_op_class_add_int (klass, "stack-dim", "Axis of the experts", "Axis that the list of experts becomes",
+                         -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 0, G_STRUCT_OFFSET (WeftErnieFuse, stack_dim));
+  weft_op_class_add_int (klass, "concat-dim", "Axis of the join", "Axis on which gate and up are joined",
+                         -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 1, G_STRUCT_OFFSET (WeftErnieFuse, concat_dim));
 }
 
 static void
@@ -170,7 +179,8 @@ weft_ernie_split_class_init (WeftErnieSplitClass *klass)
   add_parameters (&klass->parent_class);
 }
 
-WEFT_PLUGIN_DEFINE ("ernie", "Fuses text and vision experts of Ernie 4.5 VL and takes them apart", NULL, PACKAGE_VERSION,
-                    "Apache-2.0", PACKAGE_ORIGIN,
+WEFT_PLUGIN_DEFINE ("ernie", "Fuses text and vision experts of Ernie 4.5 VL and takes them apart", NULL,
+                    PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,
                     WEFT_PLUGIN_OP ("ErnieFuseAndSplitTextVisionExperts", WeftErnieFuse, weft_ernie_fuse),
-                    WEFT_PLUGIN_OP ("ErnieSplitAndDecoupleTextVisionExperts", WeftErnieSplit, weft_ernie_split));
+                    WEFT_PLUGIN_OP ("ErnieSplitAndDecoupleTextVisionExperts", WeftErnieSplit,
+                                    weft_ernie_split));

@@ -62,7 +62,8 @@ typedef WeftTensor *(*ApplyFunc) (gconstpointer self, WeftTensor *tensor, GError
 
 /* The one output: what @apply makes of the one input, under the first target's name. */
 static WeftTensorGroups *
-convert_tensor (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, ApplyFunc apply, GError **error)
+convert_tensor (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                ApplyFunc apply, GError **error)
 {
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
   g_autoptr (WeftTensor) result = tensor != NULL ? apply (base, tensor, error) : NULL;
@@ -84,8 +85,40 @@ check_floating (WeftTensor *tensor, GError **error)
 
   if (weft_dtype_is_floating (dtype))
     return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "expected a floating dtype, found %s: dequantise first", weft_dtype_get_name (dtype));
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "expected a floating dtype, found %s: dequantise first",
+               weft_dtype_get_name (dtype));
   return FALSE;
+}
+
+/* Three parts of an axis: before @offset, @length indices, the rest. */
+static GPtrArray *
+cut_out (WeftTensor *tensor, gint axis, gint64 offset, gint64 length, GError **error)
+{
+  gint64 n_rows;
+  guint resolved;
+
+  if (!weft_shape_resolve_axis (weft_tensor_get_shape (tensor), axis, &resolved, error))
+    return NULL;
+  n_rows = weft_tensor_get_dim (tensor, (gint) resolved);
+  if (offset > n_rows || length > n_rows - offset)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "%" G_GINT64_FORMAT " indices from %" G_GINT64_FORMAT
+                   " on leave an axis of %" G_GINT64_FORMAT,
+                   length, offset, n_rows);
+      return NULL;
+    }
+  return weft_tensor_split (tensor, axis, (const gint64[]){ offset, length, n_rows - offset - length }, 3,
+                            error);
+}
+
+/* The parts with @middle, which it takes, in place of the second. */
+static WeftTensor *
+put_back (GPtrArray *parts, WeftTensor *middle, gint axis, GError **error)
+{
+  weft_tensor_unref (parts->pdata[1]);
+  parts->pdata[1] = middle;
+  return weft_tensor_concat ((WeftTensor **) parts->pdata, parts->len, axis, error);
 }
 
 /* SubtractOne */
@@ -93,11 +126,14 @@ check_floating (WeftTensor *tensor, GError **error)
 static WeftTensor *
 subtract_one (gconstpointer self, WeftTensor *tensor, GError **error)
 {
-  return check_floating (tensor, error) ? weft_tensor_shift (tensor, -((const WeftGgufSubtractOne *) self)->offset, error) : NULL;
+  return check_floating (tensor, error)
+             ? weft_tensor_shift (tensor, -((const WeftGgufSubtractOne *) self)->offset, error)
+             : NULL;
 }
 
 static WeftTensorGroups *
-weft_gguf_subtract_one_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_gguf_subtract_one_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                                GError **error)
 {
   return convert_tensor (base, inputs, context, subtract_one, error);
 }
@@ -108,15 +144,15 @@ weft_gguf_subtract_one_class_init (WeftGgufSubtractOneClass *klass)
   klass->parent_class.convert = weft_gguf_subtract_one_convert;
   klass->parent_class.traits = WEFT_OP_TRAITS_NEEDS_VALUES;
   klass->parent_class.thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_double (&klass->parent_class, "offset", "Offset", "What is subtracted", -G_MAXFLOAT, G_MAXFLOAT, 1,
-                            G_STRUCT_OFFSET (WeftGgufSubtractOne, offset));
+  weft_op_class_add_double (&klass->parent_class, "offset", "Offset", "What is subtracted", -G_MAXFLOAT,
+                            G_MAXFLOAT, 1, G_STRUCT_OFFSET (WeftGgufSubtractOne, offset));
 }
 
 /* LogNegate */
 
 static gboolean
-compute_log_negate (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs, guint n_inputs, gpointer scratch,
-                    GError **error)
+compute_log_negate (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs,
+                    guint n_inputs, gpointer scratch, GError **error)
 {
   const gfloat *x = inputs[0].elements;
   gfloat *y = output->elements;
@@ -136,16 +172,19 @@ static WeftTensor *
 log_negate (gconstpointer self, WeftTensor *tensor, GError **error)
 {
   const WeftShape *shape = weft_tensor_get_shape (tensor);
-  g_autoptr (WeftTensor) wide = check_floating (tensor, error) ? weft_tensor_cast (tensor, WEFT_DTYPE_F32, error) : NULL;
+  g_autoptr (WeftTensor) wide =
+      check_floating (tensor, error) ? weft_tensor_cast (tensor, WEFT_DTYPE_F32, error) : NULL;
   g_autoptr (WeftTensor) logarithm = NULL;
 
   if (wide != NULL)
-    logarithm = weft_tensor_new_from_kernel (&log_negate_kernel, NULL, NULL, WEFT_DTYPE_F32, shape->dims, shape->rank, &wide, 1, error);
+    logarithm = weft_tensor_new_from_kernel (&log_negate_kernel, NULL, NULL, WEFT_DTYPE_F32, shape->dims,
+                                             shape->rank, &wide, 1, error);
   return logarithm != NULL ? weft_tensor_cast (logarithm, weft_tensor_get_dtype (tensor), error) : NULL;
 }
 
 static WeftTensorGroups *
-weft_gguf_log_negate_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_gguf_log_negate_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                              GError **error)
 {
   return convert_tensor (base, inputs, context, log_negate, error);
 }
@@ -171,7 +210,8 @@ unsqueeze (gconstpointer base, WeftTensor *tensor, GError **error)
 }
 
 static WeftTensorGroups *
-weft_gguf_unsqueeze_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_gguf_unsqueeze_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                             GError **error)
 {
   return convert_tensor (base, inputs, context, unsqueeze, error);
 }
@@ -181,59 +221,50 @@ weft_gguf_unsqueeze_class_init (WeftGgufUnsqueezeClass *klass)
 {
   klass->parent_class.convert = weft_gguf_unsqueeze_convert;
   klass->parent_class.thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_int (&klass->parent_class, "dim", "Axis", "Where the new axis stands", -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 0,
-                         G_STRUCT_OFFSET (WeftGgufUnsqueeze, dim));
+  weft_op_class_add_int (&klass->parent_class, "dim", "Axis", "Where the new axis stands", -WEFT_MAX_RANK,
+                         WEFT_MAX_RANK - 1, 0, G_STRUCT_OFFSET (WeftGgufUnsqueeze, dim));
   weft_op_class_set_parameter_flags (&klass->parent_class, "dim", WEFT_OP_PARAMETER_FLAGS_REQUIRED);
-  weft_op_class_add_int (&klass->parent_class, "expected-ndim", "Expected rank", "Leave a tensor of this rank; 0 for none", 0,
-                         WEFT_MAX_RANK, 0, G_STRUCT_OFFSET (WeftGgufUnsqueeze, expected_ndim));
+  weft_op_class_add_int (&klass->parent_class, "expected-ndim", "Expected rank",
+                         "Leave a tensor of this rank; 0 for none", 0, WEFT_MAX_RANK, 0,
+                         G_STRUCT_OFFSET (WeftGgufUnsqueeze, expected_ndim));
 }
 
 /* PermuteRows, PermuteInputFeatures */
 
-/* All indices of the axis in order, those from @offset on permuted. */
-static gint64 *
-list_indices (const WeftGgufPermuteRows *self, gint64 n_rows, GError **error)
+/* Whether @permutation holds each of its indices once. */
+static gboolean
+check_permutation (const gint64 *permutation, gsize length, GError **error)
 {
-  gsize length = 0;
-  const gint64 *permutation = g_variant_get_fixed_array (self->permutation, &length, sizeof (gint64));
   g_autofree gboolean *is_taken = g_new0 (gboolean, length);
-  g_autofree gint64 *indices = NULL;
 
-  if (self->offset > n_rows || (gint64) length > n_rows - self->offset)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "a permutation of %" G_GSIZE_FORMAT " indices from %" G_GINT64_FORMAT " on leaves an axis of %" G_GINT64_FORMAT, length,
-                   self->offset, n_rows);
-      return NULL;
-    }
-  indices = g_new (gint64, n_rows);
-  for (gint64 i = 0; i < n_rows; i++)
-    indices[i] = i;
   for (gsize i = 0; i < length; i++)
     {
       if (permutation[i] < 0 || permutation[i] >= (gint64) length || is_taken[permutation[i]])
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-                       "permutation must hold each of 0 to %" G_GSIZE_FORMAT " once, found %" G_GINT64_FORMAT " at %" G_GSIZE_FORMAT,
+                       "permutation must hold each of 0 to %" G_GSIZE_FORMAT " once, found %" G_GINT64_FORMAT
+                       " at %" G_GSIZE_FORMAT,
                        length - 1, permutation[i], i);
-          return NULL;
+          return FALSE;
         }
       is_taken[permutation[i]] = TRUE;
-      indices[self->offset + (gint64) i] = self->offset + permutation[i];
     }
-  return g_steal_pointer (&indices);
+  return TRUE;
 }
 
 static WeftTensor *
 permute_axis (const WeftGgufPermuteRows *self, WeftTensor *tensor, gint axis, GError **error)
 {
-  g_autofree gint64 *indices = NULL;
-  guint resolved;
+  gsize length = 0;
+  const gint64 *permutation = g_variant_get_fixed_array (self->permutation, &length, sizeof (gint64));
+  g_autoptr (GPtrArray) parts = NULL;
+  WeftTensor *permuted;
 
-  if (!weft_shape_resolve_axis (weft_tensor_get_shape (tensor), axis, &resolved, error)
-      || (indices = list_indices (self, weft_tensor_get_dim (tensor, (gint) resolved), error)) == NULL)
+  if (!check_permutation (permutation, length, error)
+      || (parts = cut_out (tensor, axis, self->offset, (gint64) length, error)) == NULL)
     return NULL;
-  return weft_tensor_select (tensor, (gint) resolved, indices, (gsize) weft_tensor_get_dim (tensor, (gint) resolved), error);
+  permuted = weft_tensor_select (parts->pdata[1], axis, permutation, length, error);
+  return permuted != NULL ? put_back (parts, permuted, axis, error) : NULL;
 }
 
 static WeftTensor *
@@ -249,13 +280,15 @@ permute_inputs (gconstpointer self, WeftTensor *tensor, GError **error)
 }
 
 static WeftTensorGroups *
-weft_gguf_permute_rows_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_gguf_permute_rows_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                                GError **error)
 {
   return convert_tensor (base, inputs, context, permute_rows, error);
 }
 
 static WeftTensorGroups *
-weft_gguf_permute_inputs_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_gguf_permute_inputs_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
+                                  WeftOpContext *context, GError **error)
 {
   return convert_tensor (base, inputs, context, permute_inputs, error);
 }
@@ -264,8 +297,8 @@ static void
 add_permutation (WeftConversionOpsBaseClass *klass)
 {
   klass->thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_variant (klass, "permutation", "Permutation", "For each index the one it is taken from", "ax", "[]",
-                             G_STRUCT_OFFSET (WeftGgufPermuteRows, permutation));
+  weft_op_class_add_variant (klass, "permutation", "Permutation", "For each index the one it is taken from",
+                             "ax", "[]", G_STRUCT_OFFSET (WeftGgufPermuteRows, permutation));
   weft_op_class_set_parameter_flags (klass, "permutation", WEFT_OP_PARAMETER_FLAGS_REQUIRED);
 }
 
@@ -274,8 +307,8 @@ weft_gguf_permute_rows_class_init (WeftGgufPermuteRowsClass *klass)
 {
   klass->parent_class.convert = weft_gguf_permute_rows_convert;
   add_permutation (&klass->parent_class);
-  weft_op_class_add_int (&klass->parent_class, "offset", "Offset", "First row that is permuted", 0, G_MAXINT64, 0,
-                         G_STRUCT_OFFSET (WeftGgufPermuteRows, offset));
+  weft_op_class_add_int (&klass->parent_class, "offset", "Offset", "First row that is permuted", 0,
+                         G_MAXINT64, 0, G_STRUCT_OFFSET (WeftGgufPermuteRows, offset));
 }
 
 static void
@@ -291,33 +324,22 @@ static WeftTensor *
 group_rows (gconstpointer base, WeftTensor *tensor, GError **error)
 {
   const WeftGgufGroupRows *self = base;
-  gint64 n_rows = weft_tensor_get_rank (tensor) > 0 ? weft_tensor_get_dim (tensor, 0) : 0;
-  gint64 n_tiled = 0;
-  gint64 lengths[3];
+  gint64 n_tiled;
   g_autoptr (GPtrArray) parts = NULL;
   WeftTensor *grouped;
 
-  if (__builtin_mul_overflow (self->num_k_heads, self->heads_per_k, &n_tiled)
-      || __builtin_mul_overflow (n_tiled, self->head_dim, &n_tiled) || self->offset > n_rows || n_tiled > n_rows - self->offset)
+  if (__builtin_mul_overflow (self->num_k_heads * self->heads_per_k, self->head_dim, &n_tiled))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "%" G_GINT64_FORMAT " x %" G_GINT64_FORMAT " heads of %" G_GINT64_FORMAT " from row %" G_GINT64_FORMAT
-                   " on need more than the %" G_GINT64_FORMAT " rows there are",
-                   self->num_k_heads, self->heads_per_k, self->head_dim, self->offset, n_rows);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "num_k_heads, heads_per_k and head_dim are too large");
       return NULL;
     }
-  lengths[0] = self->offset;
-  lengths[1] = n_tiled;
-  lengths[2] = n_rows - self->offset - n_tiled;
-  parts = weft_tensor_split (tensor, 0, lengths, G_N_ELEMENTS (lengths), error);
+  parts = cut_out (tensor, 0, self->offset, n_tiled, error);
   if (parts == NULL)
     return NULL;
-  grouped = weft_op_transpose_within_axis (parts->pdata[1], 0, 1, self->heads_per_k, self->num_k_heads, self->head_dim, error);
-  if (grouped == NULL)
-    return NULL;
-  weft_tensor_unref (parts->pdata[1]);
-  parts->pdata[1] = grouped;
-  return weft_tensor_concat ((WeftTensor **) parts->pdata, parts->len, 0, error);
+  grouped = weft_op_transpose_within_axis (parts->pdata[1], 0, 1, self->heads_per_k, self->num_k_heads,
+                                           self->head_dim, error);
+  return grouped != NULL ? put_back (parts, grouped, 0, error) : NULL;
 }
 
 /* The columns of packed rows are bytes: a head is as many of them as divide, whatever a head's size is in elements. */
@@ -326,21 +348,22 @@ group_inputs (gconstpointer base, WeftTensor *tensor, GError **error)
 {
   const WeftGgufGroupInputs *self = base;
   gint64 n_columns = weft_tensor_get_rank (tensor) > 0 ? weft_tensor_get_dim (tensor, -1) : 0;
-  gint64 n_heads = 0;
-  gboolean divides = !__builtin_mul_overflow (self->num_k_heads, self->heads_per_k, &n_heads) && n_columns % n_heads == 0;
-  gint64 run = is_packed (tensor) && divides ? n_columns / n_heads : self->head_dim;
+  gint64 n_heads = self->num_k_heads * self->heads_per_k;
+  gint64 run = is_packed (tensor) && n_columns % n_heads == 0 ? n_columns / n_heads : self->head_dim;
 
   return weft_op_transpose_within_axis (tensor, -1, 1, self->heads_per_k, self->num_k_heads, run, error);
 }
 
 static WeftTensorGroups *
-weft_gguf_group_rows_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_gguf_group_rows_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                              GError **error)
 {
   return convert_tensor (base, inputs, context, group_rows, error);
 }
 
 static WeftTensorGroups *
-weft_gguf_group_inputs_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_gguf_group_inputs_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                                GError **error)
 {
   return convert_tensor (base, inputs, context, group_inputs, error);
 }
@@ -352,8 +375,8 @@ add_heads (WeftConversionOpsBaseClass *klass)
   weft_op_class_add_int (klass, "num-k-heads", "Key heads", "Number of key heads", 1, G_MAXINT32, 1,
                          G_STRUCT_OFFSET (WeftGgufGroupRows, num_k_heads));
   weft_op_class_set_parameter_flags (klass, "num-k-heads", WEFT_OP_PARAMETER_FLAGS_REQUIRED);
-  weft_op_class_add_int (klass, "heads-per-k", "Value heads", "Value heads for each key head", 1, G_MAXINT32, 1,
-                         G_STRUCT_OFFSET (WeftGgufGroupRows, heads_per_k));
+  weft_op_class_add_int (klass, "heads-per-k", "Value heads", "Value heads for each key head", 1, G_MAXINT32,
+                         1, G_STRUCT_OFFSET (WeftGgufGroupRows, heads_per_k));
   weft_op_class_set_parameter_flags (klass, "heads-per-k", WEFT_OP_PARAMETER_FLAGS_REQUIRED);
   weft_op_class_add_int (klass, "head-dim", "Head size", "Indices of one head", 1, G_MAXINT32, 1,
                          G_STRUCT_OFFSET (WeftGgufGroupRows, head_dim));
@@ -364,8 +387,8 @@ weft_gguf_group_rows_class_init (WeftGgufGroupRowsClass *klass)
 {
   klass->parent_class.convert = weft_gguf_group_rows_convert;
   add_heads (&klass->parent_class);
-  weft_op_class_add_int (&klass->parent_class, "offset", "Offset", "First row that is reordered", 0, G_MAXINT64, 0,
-                         G_STRUCT_OFFSET (WeftGgufGroupRows, offset));
+  weft_op_class_add_int (&klass->parent_class, "offset", "Offset", "First row that is reordered", 0,
+                         G_MAXINT64, 0, G_STRUCT_OFFSET (WeftGgufGroupRows, offset));
 }
 
 static void
@@ -378,7 +401,8 @@ weft_gguf_group_inputs_class_init (WeftGgufGroupInputsClass *klass)
 /* Cast */
 
 static WeftTensorGroups *
-weft_gguf_cast_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_gguf_cast_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                        GError **error)
 {
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
   const gchar *full_name = weft_op_context_get_full_layer_name (context);
@@ -386,10 +410,12 @@ weft_gguf_cast_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, W
 
   if (tensor == NULL)
     return NULL;
-  cast = is_packed (tensor) ? weft_tensor_ref (tensor) : weft_tensor_cast (tensor, ((WeftGgufCast *) base)->dtype, error);
+  cast = is_packed (tensor) ? weft_tensor_ref (tensor)
+                            : weft_tensor_cast (tensor, ((WeftGgufCast *) base)->dtype, error);
   if (cast == NULL)
     return NULL;
-  return weft_op_new_output (full_name != NULL ? full_name : weft_op_context_get_target_pattern (context, 0), cast);
+  return weft_op_new_output (full_name != NULL ? full_name : weft_op_context_get_target_pattern (context, 0),
+                             cast);
 }
 
 static void
@@ -398,12 +424,14 @@ weft_gguf_cast_class_init (WeftGgufCastClass *klass)
   klass->parent_class.convert = weft_gguf_cast_convert;
   klass->parent_class.traits = WEFT_OP_TRAITS_NEEDS_VALUES;
   klass->parent_class.thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_dtype (&klass->parent_class, "dtype", "Dtype", "Dtype of the output; packed blocks are left alone",
-                           WEFT_DTYPE_INVALID, G_STRUCT_OFFSET (WeftGgufCast, dtype));
+  weft_op_class_add_dtype (&klass->parent_class, "dtype", "Dtype",
+                           "Dtype of the output; packed blocks are left alone", WEFT_DTYPE_INVALID,
+                           G_STRUCT_OFFSET (WeftGgufCast, dtype));
   weft_op_class_set_parameter_flags (&klass->parent_class, "dtype", WEFT_OP_PARAMETER_FLAGS_REQUIRED);
 }
 
-WEFT_PLUGIN_DEFINE ("gguf", "Undoes what a GGUF file changed in dense tensors", NULL, PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,
+WEFT_PLUGIN_DEFINE ("gguf", "Undoes what a GGUF file changed in dense tensors", NULL, PACKAGE_VERSION,
+                    "Apache-2.0", PACKAGE_ORIGIN,
                     WEFT_PLUGIN_OP ("SubtractOne", WeftGgufSubtractOne, weft_gguf_subtract_one),
                     WEFT_PLUGIN_OP ("LogNegate", WeftGgufLogNegate, weft_gguf_log_negate),
                     WEFT_PLUGIN_OP ("Unsqueeze", WeftGgufUnsqueeze, weft_gguf_unsqueeze),

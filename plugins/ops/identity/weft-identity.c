@@ -10,7 +10,8 @@ typedef struct
 WEFT_DEFINE_OP (WeftIdentity, weft_identity)
 
 static WeftTensorGroups *
-weft_identity_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_identity_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                       GError **error)
 {
   return g_object_ref (inputs);
 }
@@ -22,5 +23,5 @@ weft_identity_class_init (WeftIdentityClass *klass)
   klass->parent_class.thread_policy = WEFT_THREAD_POLICY_ANY;
 }
 
-WEFT_PLUGIN_DEFINE ("identity", "Passes tensors on unchanged", NULL, PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,
-                    WEFT_PLUGIN_OP ("Identity", WeftIdentity, weft_identity));
+WEFT_PLUGIN_DEFINE ("identity", "Passes tensors on unchanged", NULL, PACKAGE_VERSION, "Apache-2.0",
+                    PACKAGE_ORIGIN, WEFT_PLUGIN_OP ("Identity", WeftIdentity, weft_identity));

@@ -43,7 +43,9 @@ typedef struct
 static const DequantizeParams nvfp4_params = { NVFP4_GROUP };
 static const DequantizeParams mxfp8_params = { MXFP8_GROUP };
 
-static const gfloat e2m1_values[16] = { 0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6 };
+static const gfloat e2m1_values[16] = {
+  0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6
+};
 
 static void
 get_granularity (gconstpointer params, const WeftShape *output, gint64 *block)
@@ -69,8 +71,8 @@ get_input_region (gconstpointer params, guint input, const WeftRegion *output, W
 }
 
 static gboolean
-compute_dequantize (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs, guint n_inputs, gpointer scratch,
-                    GError **error)
+compute_dequantize (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs,
+                    guint n_inputs, gpointer scratch, GError **error)
 {
   gint64 group = ((const DequantizeParams *) params)->group;
   gint64 n_columns = output->region.extent[output->region.rank - 1];
@@ -86,17 +88,20 @@ compute_dequantize (gconstpointer params, const WeftKernelView *output, const We
       gfloat factor = 1;
 
       if (n_inputs > AMAX)
-        factor = ((const gfloat *) inputs[AMAX].elements)[expert] / ((const gfloat *) inputs[DENOMINATOR].elements)[expert];
+        factor = ((const gfloat *) inputs[AMAX].elements)[expert]
+                 / ((const gfloat *) inputs[DENOMINATOR].elements)[expert];
       for (gint64 i = 0; i < n_columns; i++)
         {
           gint64 element = row * n_columns + i;
           gfloat code;
 
           if (group == NVFP4_GROUP)
-            code = e2m1_values[(((const guint8 *) inputs[WEIGHT].elements)[element / 2] >> (element % 2 * 4)) & 15];
+            code = e2m1_values[(((const guint8 *) inputs[WEIGHT].elements)[element / 2] >> (element % 2 * 4))
+                               & 15];
           else
             code = ((const gfloat *) inputs[WEIGHT].elements)[element];
-          values[element] = code * (scales[row * n_scales + i / group] * factor);
+          /* In this order: it decides the last bit. */
+          values[element] = code * scales[row * n_scales + i / group] * factor;
         }
     }
   return TRUE;
@@ -120,7 +125,8 @@ check_companions (GPtrArray *inputs, const WeftShape *dims, gint64 group, GError
     {
       g_autofree gchar *text = weft_shape_to_string (dims);
 
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "values of shape %s do not divide in groups of %" G_GINT64_FORMAT, text, group);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "values of shape %s do not divide in groups of %" G_GINT64_FORMAT, text, group);
       return FALSE;
     }
   expected.dims[expected.rank - 1] /= group;
@@ -136,7 +142,8 @@ check_companions (GPtrArray *inputs, const WeftShape *dims, gint64 group, GError
         continue;
       expected_text = weft_shape_to_string (&expected);
       found_text = weft_shape_to_string (found);
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "companion %u has shape %s, expected %s", i, found_text, expected_text);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "companion %u has shape %s, expected %s", i,
+                   found_text, expected_text);
       return FALSE;
     }
   return TRUE;
@@ -182,15 +189,16 @@ dequantize (GPtrArray *inputs, GError **error)
                    weft_dtype_get_name (weft_tensor_get_dtype (inputs->pdata[WEIGHT])));
       return NULL;
     }
-  if (params == &nvfp4_params && shape.rank > 0 && __builtin_mul_overflow (shape.dims[shape.rank - 1], 2, &shape.dims[shape.rank - 1]))
+  if (params == &nvfp4_params && shape.rank > 0
+      && __builtin_mul_overflow (shape.dims[shape.rank - 1], 2, &shape.dims[shape.rank - 1]))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "the weight has too many columns");
       return NULL;
     }
   if (!check_companions (inputs, &shape, params->group, error) || !widen (inputs, error))
     return NULL;
-  return weft_tensor_new_from_kernel (&dequantize_kernel, (gpointer) params, NULL, WEFT_DTYPE_F32, shape.dims, shape.rank,
-                                      (WeftTensor **) inputs->pdata, inputs->len, error);
+  return weft_tensor_new_from_kernel (&dequantize_kernel, (gpointer) params, NULL, WEFT_DTYPE_F32, shape.dims,
+                                      shape.rank, (WeftTensor **) inputs->pdata, inputs->len, error);
 }
 
 /* The weight and the companions that are there, in the order of the source patterns: 2 or all 4. */
@@ -202,15 +210,18 @@ collect_by_position (WeftTensorGroups *inputs, WeftOpContext *context, GError **
 
   if ((n_groups != 2 && n_groups != N_INPUTS) || weft_op_context_get_n_source_patterns (context) < n_groups)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-                   "expected a weight, or with it a scale, or with it a scale, a maximum and a denominator, found %u of %u sources",
-                   n_groups, weft_op_context_get_n_source_patterns (context));
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+          "expected a weight, or with it a scale, or with it a scale, a maximum and a denominator, found %u of %u sources",
+          n_groups, weft_op_context_get_n_source_patterns (context));
       return NULL;
     }
   for (guint i = 0; i < n_groups; i++)
     {
       guint group;
-      WeftTensor *tensor = weft_op_find_source (inputs, context, i, &group, error) ? weft_op_get_tensor (inputs, group, error) : NULL;
+      WeftTensor *tensor = weft_op_find_source (inputs, context, i, &group, error)
+                               ? weft_op_get_tensor (inputs, group, error)
+                               : NULL;
 
       if (tensor == NULL)
         return NULL;
@@ -220,11 +231,13 @@ collect_by_position (WeftTensorGroups *inputs, WeftOpContext *context, GError **
 }
 
 static WeftTensorGroups *
-weft_inkling2_dequantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_inkling2_dequantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
+                                  WeftOpContext *context, GError **error)
 {
   const gchar *full_name = weft_op_context_get_full_layer_name (context);
   const gchar *name = weft_op_context_get_target_pattern (context, 0);
-  WeftDtype dtype = full_name != NULL ? weft_op_context_get_parameter_dtype (context, full_name) : WEFT_DTYPE_INVALID;
+  WeftDtype dtype =
+      full_name != NULL ? weft_op_context_get_parameter_dtype (context, full_name) : WEFT_DTYPE_INVALID;
   g_autoptr (GPtrArray) tensors = NULL;
   g_autoptr (WeftTensor) values = NULL;
   g_autoptr (WeftTensor) cast = NULL;
@@ -237,7 +250,9 @@ weft_inkling2_dequantize_convert (WeftConversionOpsBase *base, WeftTensorGroups 
     }
   tensors = collect_by_position (inputs, context, error);
   values = tensors != NULL ? dequantize (tensors, error) : NULL;
-  cast = values != NULL ? weft_tensor_cast (values, dtype != WEFT_DTYPE_INVALID ? dtype : WEFT_DTYPE_BF16, error) : NULL;
+  cast = values != NULL
+             ? weft_tensor_cast (values, dtype != WEFT_DTYPE_INVALID ? dtype : WEFT_DTYPE_BF16, error)
+             : NULL;
   return cast != NULL ? weft_op_new_output (name, cast) : NULL;
 }
 
@@ -270,7 +285,8 @@ split_layers (WeftTensor *tensor, gint64 per_layer, GError **error)
     {
       g_autofree gchar *text = weft_shape_to_string (shape);
 
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "expected %" G_GINT64_FORMAT " rows a layer, found the shape %s", per_layer, text);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "expected %" G_GINT64_FORMAT " rows a layer, found the shape %s", per_layer, text);
       return NULL;
     }
   layers.rank++;
@@ -288,7 +304,11 @@ join_layers (WeftTensor *tensor, GError **error)
   WeftShape rows = *weft_tensor_get_shape (tensor);
 
   rows.rank--;
-  rows.dims[0] *= rows.dims[1];
+  if (__builtin_mul_overflow (rows.dims[0], rows.dims[1], &rows.dims[0]))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "there are too many layers");
+      return NULL;
+    }
   for (guint i = 1; i < rows.rank; i++)
     rows.dims[i] = rows.dims[i + 1];
   return weft_tensor_reshape (tensor, rows.dims, rows.rank, error);
@@ -305,9 +325,12 @@ merge_queries (WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
   for (guint i = 0; i < 2; i++)
     {
       guint group;
-      WeftTensor *rows = weft_op_find_source (inputs, context, i, &group, error) ? weft_op_get_tensor (inputs, group, error) : NULL;
+      WeftTensor *rows = weft_op_find_source (inputs, context, i, &group, error)
+                             ? weft_op_get_tensor (inputs, group, error)
+                             : NULL;
       g_autoptr (WeftTensor) layers = rows != NULL ? split_layers (rows, 2, error) : NULL;
-      g_autoptr (GPtrArray) pair = layers != NULL ? weft_tensor_split (layers, 1, halves, G_N_ELEMENTS (halves), error) : NULL;
+      g_autoptr (GPtrArray) pair =
+          layers != NULL ? weft_tensor_split (layers, 1, halves, G_N_ELEMENTS (halves), error) : NULL;
 
       if (pair == NULL)
         return NULL;
@@ -331,22 +354,26 @@ split_queries (WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
     {
       g_autofree gchar *text = weft_shape_to_string (weft_tensor_get_shape (merged));
 
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "expected 4 rows (query, key, value, mlp) a layer, found the shape %s", text);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "expected 4 rows (query, key, value, mlp) a layer, found the shape %s", text);
       return NULL;
     }
   for (guint i = 0; i < 2; i++)
     {
-      g_autoptr (WeftTensor) pair = weft_tensor_select (merged, 1, indices[i], G_N_ELEMENTS (indices[i]), error);
+      g_autoptr (WeftTensor) pair =
+          weft_tensor_select (merged, 1, indices[i], G_N_ELEMENTS (indices[i]), error);
       g_autoptr (WeftTensor) rows = pair != NULL ? join_layers (pair, error) : NULL;
 
-      if (rows == NULL || !weft_op_add_output (outputs, weft_op_context_get_target_pattern (context, i), rows, error))
+      if (rows == NULL
+          || !weft_op_add_output (outputs, weft_op_context_get_target_pattern (context, i), rows, error))
         return NULL;
     }
   return g_steal_pointer (&outputs);
 }
 
 static WeftTensorGroups *
-weft_inkling2_merge_queries_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_inkling2_merge_queries_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
+                                     WeftOpContext *context, GError **error)
 {
   gboolean is_inverse = ((WeftInkling2MergeQueries *) base)->inverse;
   guint n_sources = weft_op_context_get_n_source_patterns (context);
@@ -355,7 +382,8 @@ weft_inkling2_merge_queries_convert (WeftConversionOpsBase *base, WeftTensorGrou
   if (n_sources != (is_inverse ? 1 : 2) || n_targets != (is_inverse ? 2 : 1))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "expected %s, found %u sources and %u targets",
-                   is_inverse ? "one source and two targets" : "two sources and one target", n_sources, n_targets);
+                   is_inverse ? "one source and two targets" : "two sources and one target", n_sources,
+                   n_targets);
       return NULL;
     }
   return is_inverse ? split_queries (inputs, context, error) : merge_queries (inputs, context, error);
@@ -364,14 +392,16 @@ weft_inkling2_merge_queries_convert (WeftConversionOpsBase *base, WeftTensorGrou
 static WeftConversionOpsBase *
 weft_inkling2_merge_queries_dup_inverse (WeftConversionOpsBase *base, GError **error)
 {
-  return g_object_new (weft_inkling2_merge_queries_get_type (), "inverse", !((WeftInkling2MergeQueries *) base)->inverse, NULL);
+  return g_object_new (weft_inkling2_merge_queries_get_type (), "inverse",
+                       !((WeftInkling2MergeQueries *) base)->inverse, NULL);
 }
 
 static void
 add_inverse (WeftConversionOpsBaseClass *klass)
 {
   klass->thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_boolean (klass, "inverse", "Inverse", "Undo instead", FALSE, G_STRUCT_OFFSET (WeftInkling2MergeQueries, inverse));
+  weft_op_class_add_boolean (klass, "inverse", "Inverse", "Undo instead", FALSE,
+                             G_STRUCT_OFFSET (WeftInkling2MergeQueries, inverse));
 }
 
 static void
@@ -401,7 +431,8 @@ static WeftTensor *
 unpad_rows (WeftTensor *tensor, gint64 n_rows, WeftOpContext *context, GError **error)
 {
   const gchar *full_name = weft_op_context_get_full_layer_name (context);
-  WeftDtype dtype = full_name != NULL ? weft_op_context_get_parameter_dtype (context, full_name) : WEFT_DTYPE_INVALID;
+  WeftDtype dtype =
+      full_name != NULL ? weft_op_context_get_parameter_dtype (context, full_name) : WEFT_DTYPE_INVALID;
   g_autoptr (WeftTensor) kept = weft_tensor_slice (tensor, 0, 0, n_rows, error);
 
   if (kept == NULL || dtype == WEFT_DTYPE_INVALID)
@@ -410,7 +441,8 @@ unpad_rows (WeftTensor *tensor, gint64 n_rows, WeftOpContext *context, GError **
 }
 
 static WeftTensorGroups *
-weft_inkling2_unpad_vocab_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_inkling2_unpad_vocab_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
+                                   WeftOpContext *context, GError **error)
 {
   gboolean is_inverse = ((WeftInkling2UnpadVocab *) base)->inverse;
   const gchar *field = is_inverse ? "vocab_size" : "unpadded_vocab_size";
@@ -424,8 +456,8 @@ weft_inkling2_unpad_vocab_convert (WeftConversionOpsBase *base, WeftTensorGroups
   if (!weft_op_context_lookup_text_config_int (context, field, &n_rows) || n_rows < 0
       || (is_inverse ? n_found > n_rows : n_found < n_rows))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "%" G_GINT64_FORMAT " rows do not fit '%s' of the text model's config", n_found,
-                   field);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "%" G_GINT64_FORMAT " rows do not fit '%s' of the text model's config", n_found, field);
       return NULL;
     }
   result = is_inverse ? pad_rows (tensor, n_rows, error) : unpad_rows (tensor, n_rows, context, error);
@@ -435,7 +467,8 @@ weft_inkling2_unpad_vocab_convert (WeftConversionOpsBase *base, WeftTensorGroups
 static WeftConversionOpsBase *
 weft_inkling2_unpad_vocab_dup_inverse (WeftConversionOpsBase *base, GError **error)
 {
-  return g_object_new (weft_inkling2_unpad_vocab_get_type (), "inverse", !((WeftInkling2UnpadVocab *) base)->inverse, NULL);
+  return g_object_new (weft_inkling2_unpad_vocab_get_type (), "inverse",
+                       !((WeftInkling2UnpadVocab *) base)->inverse, NULL);
 }
 
 static void
@@ -447,7 +480,8 @@ weft_inkling2_unpad_vocab_class_init (WeftInkling2UnpadVocabClass *klass)
   add_inverse (&klass->parent_class);
 }
 
-WEFT_PLUGIN_DEFINE ("inkling2", "Reads checkpoints of Inkling 2", NULL, PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,
-                    WEFT_PLUGIN_OP ("Inkling2LoopDequantizeExperts", WeftInkling2Dequantize, weft_inkling2_dequantize),
-                    WEFT_PLUGIN_OP ("Inkling2LoopMergeMessageQueries", WeftInkling2MergeQueries, weft_inkling2_merge_queries),
-                    WEFT_PLUGIN_OP ("Inkling2UnpadVocab", WeftInkling2UnpadVocab, weft_inkling2_unpad_vocab));
+WEFT_PLUGIN_DEFINE (
+    "inkling2", "Reads checkpoints of Inkling 2", NULL, PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,
+    WEFT_PLUGIN_OP ("Inkling2LoopDequantizeExperts", WeftInkling2Dequantize, weft_inkling2_dequantize),
+    WEFT_PLUGIN_OP ("Inkling2LoopMergeMessageQueries", WeftInkling2MergeQueries, weft_inkling2_merge_queries),
+    WEFT_PLUGIN_OP ("Inkling2UnpadVocab", WeftInkling2UnpadVocab, weft_inkling2_unpad_vocab));

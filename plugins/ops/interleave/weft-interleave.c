@@ -12,7 +12,8 @@ typedef struct
 WEFT_DEFINE_OP (WeftInterleave, weft_interleave)
 
 static WeftTensorGroups *
-weft_interleave_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_interleave_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                         GError **error)
 {
   WeftInterleave *self = (WeftInterleave *) base;
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
@@ -21,10 +22,12 @@ weft_interleave_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, 
   gint64 half;
   guint axis;
 
-  if (name == NULL || !weft_shape_resolve_axis (weft_tensor_get_shape (tensor), (gint) self->dim, &axis, error))
+  if (name == NULL
+      || !weft_shape_resolve_axis (weft_tensor_get_shape (tensor), (gint) self->dim, &axis, error))
     return NULL;
   half = weft_tensor_get_dim (tensor, (gint) axis) / 2;
-  woven = weft_op_transpose_within_axis (tensor, (gint) axis, 1, self->inverse ? 2 : half, self->inverse ? half : 2, 1, error);
+  woven = weft_op_transpose_within_axis (tensor, (gint) axis, 1, self->inverse ? 2 : half,
+                                         self->inverse ? half : 2, 1, error);
   return woven != NULL ? weft_op_new_output (name, woven) : NULL;
 }
 
@@ -50,5 +53,6 @@ weft_interleave_class_init (WeftInterleaveClass *klass)
                              G_STRUCT_OFFSET (WeftInterleave, inverse));
 }
 
-WEFT_PLUGIN_DEFINE ("interleave", "Separates even and odd indices, or zips them", NULL, PACKAGE_VERSION, "Apache-2.0",
-                    PACKAGE_ORIGIN, WEFT_PLUGIN_OP ("Interleave", WeftInterleave, weft_interleave));
+WEFT_PLUGIN_DEFINE ("interleave", "Separates even and odd indices, or zips them", NULL, PACKAGE_VERSION,
+                    "Apache-2.0", PACKAGE_ORIGIN,
+                    WEFT_PLUGIN_OP ("Interleave", WeftInterleave, weft_interleave));

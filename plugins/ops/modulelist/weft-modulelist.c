@@ -2,8 +2,6 @@
 /* The tensors of a list of modules, such as experts, as one tensor with an axis of its own, and back. */
 #include "weft.h"
 
-#define MAX_MODULES 65536
-
 typedef struct
 {
   WeftConversionOpsBase parent_instance;
@@ -43,7 +41,8 @@ stack_group (WeftTensorGroups *inputs, guint group, gint dim, GError **error)
 }
 
 static WeftTensorGroups *
-weft_modulelist_merge_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_modulelist_merge_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                               GError **error)
 {
   WeftModulelistMerge *self = (WeftModulelistMerge *) base;
   g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
@@ -74,28 +73,16 @@ weft_modulelist_merge_class_init (WeftModulelistMergeClass *klass)
   base_class->dup_inverse = weft_modulelist_merge_dup_inverse;
   base_class->traits = WEFT_OP_TRAITS_STACKS_LIST;
   base_class->thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_int (base_class, "dim", "Axis", "Axis that the list becomes", -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 0,
-                         G_STRUCT_OFFSET (WeftModulelistMerge, dim));
+  weft_op_class_add_int (base_class, "dim", "Axis", "Axis that the list becomes", -WEFT_MAX_RANK,
+                         WEFT_MAX_RANK - 1, 0, G_STRUCT_OFFSET (WeftModulelistMerge, dim));
 }
 
 /* Adds one output for each index of @axis, which is removed. */
 static gboolean
 unstack_group (WeftTensorGroups *outputs, const gchar *pattern, WeftTensor *tensor, gint axis, GError **error)
 {
-  guint resolved;
-  gint64 n_modules;
-  g_autoptr (GPtrArray) modules = NULL;
+  g_autoptr (GPtrArray) modules = weft_op_unstack (tensor, axis, error);
 
-  if (!weft_shape_resolve_axis (weft_tensor_get_shape (tensor), axis, &resolved, error))
-    return FALSE;
-  n_modules = weft_tensor_get_dim (tensor, (gint) resolved);
-  if (n_modules < 1 || n_modules > MAX_MODULES)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
-                   "'%s' has %" G_GINT64_FORMAT " modules on axis %d, expected 1 to %d", pattern, n_modules, axis, MAX_MODULES);
-      return FALSE;
-    }
-  modules = weft_tensor_unstack (tensor, axis, error);
   for (guint i = 0; modules != NULL && i < modules->len; i++)
     {
       g_autofree gchar *name = weft_op_expand_star (pattern, i);
@@ -107,7 +94,8 @@ unstack_group (WeftTensorGroups *outputs, const gchar *pattern, WeftTensor *tens
 }
 
 static WeftTensorGroups *
-weft_modulelist_split_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_modulelist_split_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                               GError **error)
 {
   WeftModulelistSplit *self = (WeftModulelistSplit *) base;
   g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
@@ -138,11 +126,11 @@ weft_modulelist_split_class_init (WeftModulelistSplitClass *klass)
   base_class->dup_inverse = weft_modulelist_split_dup_inverse;
   base_class->traits = WEFT_OP_TRAITS_EXPANDS_STAR;
   base_class->thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_int (base_class, "dim", "Axis", "Axis that becomes the list", -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 0,
-                         G_STRUCT_OFFSET (WeftModulelistSplit, dim));
+  weft_op_class_add_int (base_class, "dim", "Axis", "Axis that becomes the list", -WEFT_MAX_RANK,
+                         WEFT_MAX_RANK - 1, 0, G_STRUCT_OFFSET (WeftModulelistSplit, dim));
 }
 
-WEFT_PLUGIN_DEFINE ("modulelist", "Stacks the tensors of a list of modules and takes them apart", NULL, PACKAGE_VERSION,
-                    "Apache-2.0", PACKAGE_ORIGIN,
+WEFT_PLUGIN_DEFINE ("modulelist", "Stacks the tensors of a list of modules and takes them apart", NULL,
+                    PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,
                     WEFT_PLUGIN_OP ("MergeModulelist", WeftModulelistMerge, weft_modulelist_merge),
                     WEFT_PLUGIN_OP ("SplitModulelist", WeftModulelistSplit, weft_modulelist_split));

@@ -52,8 +52,9 @@ lookup_head_size (WeftOpContext *context, const gchar *subconfig_key, gint64 *he
 
   if (lookup_int (context, subconfig_key, "head_dim", head_size))
     return *head_size > 0;
-  if (!lookup_int (context, subconfig_key, "hidden_size", &hidden_size) || !lookup_int (context, subconfig_key, NUM_HEADS, &n_heads)
-      || n_heads < 1 || hidden_size < n_heads || hidden_size % n_heads != 0)
+  if (!lookup_int (context, subconfig_key, "hidden_size", &hidden_size)
+      || !lookup_int (context, subconfig_key, NUM_HEADS, &n_heads) || n_heads < 1 || hidden_size < n_heads
+      || hidden_size % n_heads != 0)
     return FALSE;
   *head_size = hidden_size / n_heads;
   return TRUE;
@@ -61,35 +62,39 @@ lookup_head_size (WeftOpContext *context, const gchar *subconfig_key, gint64 *he
 
 /* Permuting keys with the number of query heads gives a wrong model and no error, so the rows are counted. */
 static gboolean
-check_rows (gint64 n_rows, gint64 n_heads, const gchar *attribute, WeftOpContext *context, const gchar *subconfig_key, GError **error)
+check_rows (gint64 n_rows, gint64 n_heads, const gchar *attribute, WeftOpContext *context,
+            const gchar *subconfig_key, GError **error)
 {
   static const gchar *const attributes[] = { NUM_HEADS, "num_key_value_heads" };
   gint64 head_size;
 
-  if (!lookup_head_size (context, subconfig_key, &head_size) || (n_rows % head_size == 0 && n_rows / head_size == n_heads))
+  if (!lookup_head_size (context, subconfig_key, &head_size)
+      || (n_rows % head_size == 0 && n_rows / head_size == n_heads))
     return TRUE;
   for (guint i = 0; i < G_N_ELEMENTS (attributes); i++)
     {
       gint64 value;
 
-      if (n_rows % head_size == 0 && lookup_int (context, subconfig_key, attributes[i], &value) && n_rows / head_size == value)
+      if (n_rows % head_size == 0 && lookup_int (context, subconfig_key, attributes[i], &value)
+          && n_rows / head_size == value)
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                       "%" G_GINT64_FORMAT " rows are not %s (%" G_GINT64_FORMAT ") heads of %" G_GINT64_FORMAT
-                       ": set num_heads_attribute to '%s' (%" G_GINT64_FORMAT ")",
+                       "%" G_GINT64_FORMAT " rows are not %s (%" G_GINT64_FORMAT
+                       ") heads of %" G_GINT64_FORMAT ": set num_heads_attribute to '%s' (%" G_GINT64_FORMAT
+                       ")",
                        n_rows, attribute, n_heads, head_size, attributes[i], value);
           return FALSE;
         }
     }
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-               "%" G_GINT64_FORMAT " rows are not %s (%" G_GINT64_FORMAT ") heads of %" G_GINT64_FORMAT, n_rows, attribute, n_heads,
-               head_size);
+               "%" G_GINT64_FORMAT " rows are not %s (%" G_GINT64_FORMAT ") heads of %" G_GINT64_FORMAT,
+               n_rows, attribute, n_heads, head_size);
   return FALSE;
 }
 
 static WeftTensor *
-permute_rows (WeftTensor *tensor, gboolean inverse, const gchar *attribute, const gchar *subconfig_key, WeftOpContext *context,
-              GError **error)
+permute_rows (WeftTensor *tensor, gboolean inverse, const gchar *attribute, const gchar *subconfig_key,
+              WeftOpContext *context, GError **error)
 {
   gint64 n_heads = 1;
   gint64 n_rows, half;
@@ -102,8 +107,9 @@ permute_rows (WeftTensor *tensor, gboolean inverse, const gchar *attribute, cons
     return NULL;
   if (n_heads < 1 || n_heads > G_MAXINT32 || n_rows % (2 * n_heads) != 0)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "%" G_GINT64_FORMAT " rows do not divide by 2 x %" G_GINT64_FORMAT " heads (%s)",
-                   n_rows, n_heads, attribute);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "%" G_GINT64_FORMAT " rows do not divide by 2 x %" G_GINT64_FORMAT " heads (%s)", n_rows,
+                   n_heads, attribute);
       return NULL;
     }
   half = n_rows / n_heads / 2;
@@ -123,7 +129,8 @@ is_named (const gchar *const *names, const gchar *entry)
 /* PermuteForRope */
 
 static WeftTensorGroups *
-weft_rope_permute_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_rope_permute_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                           GError **error)
 {
   WeftRopePermute *self = (WeftRopePermute *) base;
   g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
@@ -132,14 +139,15 @@ weft_rope_permute_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs
 
   if (n_sources > 1 && n_targets > 1)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "expected one source or one target pattern, found %u and %u", n_sources,
-                   n_targets);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "expected one source or one target pattern, found %u and %u", n_sources, n_targets);
       return NULL;
     }
   for (guint i = 0; i < weft_tensor_groups_get_n_groups (inputs); i++)
     {
       const gchar *entry = weft_tensor_groups_get_name (inputs, i);
-      const gchar *name = n_sources <= 1 && n_targets == 1 ? weft_op_context_get_target_pattern (context, 0) : entry;
+      const gchar *name =
+          n_sources <= 1 && n_targets == 1 ? weft_op_context_get_target_pattern (context, 0) : entry;
       gboolean is_permuted = is_named ((const gchar *const *) self->permute_layer_names, entry);
       WeftTensor *tensor = is_permuted ? weft_op_get_tensor (inputs, i, error) : NULL;
       g_autoptr (WeftTensor) permuted = NULL;
@@ -150,7 +158,8 @@ weft_rope_permute_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs
           continue;
         }
       if (tensor != NULL)
-        permuted = permute_rows (tensor, self->inverse, self->num_heads_attribute, self->subconfig_key, context, error);
+        permuted = permute_rows (tensor, self->inverse, self->num_heads_attribute, self->subconfig_key,
+                                 context, error);
       if (permuted == NULL || !weft_op_add_output (outputs, name, permuted, error))
         return NULL;
     }
@@ -162,8 +171,9 @@ weft_rope_permute_dup_inverse (WeftConversionOpsBase *base, GError **error)
 {
   WeftRopePermute *self = (WeftRopePermute *) base;
 
-  return g_object_new (weft_rope_permute_get_type (), "subconfig-key", self->subconfig_key, "permute-layer-names",
-                       self->permute_layer_names, "inverse", !self->inverse, "num-heads-attribute", self->num_heads_attribute, NULL);
+  return g_object_new (weft_rope_permute_get_type (), "subconfig-key", self->subconfig_key,
+                       "permute-layer-names", self->permute_layer_names, "inverse", !self->inverse,
+                       "num-heads-attribute", self->num_heads_attribute, NULL);
 }
 
 static void
@@ -174,14 +184,17 @@ weft_rope_permute_class_init (WeftRopePermuteClass *klass)
   base_class->convert = weft_rope_permute_convert;
   base_class->dup_inverse = weft_rope_permute_dup_inverse;
   base_class->thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_string (base_class, "subconfig-key", "Sub-config", "Part of the config that holds the number of heads", NULL,
+  weft_op_class_add_string (base_class, "subconfig-key", "Sub-config",
+                            "Part of the config that holds the number of heads", NULL,
                             G_STRUCT_OFFSET (WeftRopePermute, subconfig_key));
-  weft_op_class_add_strings (base_class, "permute-layer-names", "Layers", "Only entries whose name contains one of these",
+  weft_op_class_add_strings (base_class, "permute-layer-names", "Layers",
+                             "Only entries whose name contains one of these",
                              G_STRUCT_OFFSET (WeftRopePermute, permute_layer_names));
   weft_op_class_add_boolean (base_class, "inverse", "Inverse", "From halves to pairs", FALSE,
                              G_STRUCT_OFFSET (WeftRopePermute, inverse));
-  weft_op_class_add_string (base_class, "num-heads-attribute", "Number of heads", "Field of the config that holds the number of heads",
-                            NUM_HEADS, G_STRUCT_OFFSET (WeftRopePermute, num_heads_attribute));
+  weft_op_class_add_string (base_class, "num-heads-attribute", "Number of heads",
+                            "Field of the config that holds the number of heads", NUM_HEADS,
+                            G_STRUCT_OFFSET (WeftRopePermute, num_heads_attribute));
   weft_op_class_set_parameter_flags (base_class, "num-heads-attribute", WEFT_OP_PARAMETER_FLAGS_EXTENSION);
 }
 
@@ -189,7 +202,8 @@ weft_rope_permute_class_init (WeftRopePermuteClass *klass)
 
 /* @tensor, permuted if @name says so. */
 static WeftTensor *
-permute_if_named (WeftRopeVisionUnfuse *self, const gchar *name, WeftTensor *tensor, WeftOpContext *context, GError **error)
+permute_if_named (WeftRopeVisionUnfuse *self, const gchar *name, WeftTensor *tensor, WeftOpContext *context,
+                  GError **error)
 {
   if (!is_named ((const gchar *const *) self->permute_layer_names, name))
     return weft_tensor_ref (tensor);
@@ -197,13 +211,15 @@ permute_if_named (WeftRopeVisionUnfuse *self, const gchar *name, WeftTensor *ten
 }
 
 static WeftTensorGroups *
-weft_rope_vision_unfuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_rope_vision_unfuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
+                                 WeftOpContext *context, GError **error)
 {
   WeftRopeVisionUnfuse *self = (WeftRopeVisionUnfuse *) base;
   g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
   guint n_targets = weft_op_context_get_n_target_patterns (context);
   WeftTensor *fused = weft_op_get_only_tensor (inputs, error);
-  g_autoptr (GPtrArray) parts = fused != NULL ? weft_op_split_evenly (fused, (gint) self->dim, n_targets, error) : NULL;
+  g_autoptr (GPtrArray) parts =
+      fused != NULL ? weft_op_split_evenly (fused, (gint) self->dim, n_targets, error) : NULL;
 
   if (parts == NULL)
     return NULL;
@@ -219,7 +235,8 @@ weft_rope_vision_unfuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *
 }
 
 static WeftTensorGroups *
-weft_rope_vision_fuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_rope_vision_fuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                               GError **error)
 {
   WeftRopeVisionFuse *self = (WeftRopeVisionFuse *) base;
   g_autoptr (GPtrArray) parts = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
@@ -229,15 +246,21 @@ weft_rope_vision_fuse_convert (WeftConversionOpsBase *base, WeftTensorGroups *in
   for (guint i = 0; name != NULL && i < weft_op_context_get_n_source_patterns (context); i++)
     {
       guint group;
-      WeftTensor *part = weft_op_find_source (inputs, context, i, &group, error) ? weft_op_get_tensor (inputs, group, error) : NULL;
-      WeftTensor *permuted
-          = part != NULL ? permute_if_named (self, weft_tensor_groups_get_name (inputs, group), part, context, error) : NULL;
+      WeftTensor *part = weft_op_find_source (inputs, context, i, &group, error)
+                             ? weft_op_get_tensor (inputs, group, error)
+                             : NULL;
+      WeftTensor *permuted =
+          part != NULL
+              ? permute_if_named (self, weft_tensor_groups_get_name (inputs, group), part, context, error)
+              : NULL;
 
       if (permuted == NULL)
         return NULL;
       g_ptr_array_add (parts, permuted);
     }
-  fused = name != NULL ? weft_tensor_concat ((WeftTensor **) parts->pdata, parts->len, (gint) self->dim, error) : NULL;
+  fused = name != NULL
+              ? weft_tensor_concat ((WeftTensor **) parts->pdata, parts->len, (gint) self->dim, error)
+              : NULL;
   return fused != NULL ? weft_op_new_output (name, fused) : NULL;
 }
 
@@ -246,7 +269,8 @@ invert_vision_op (WeftConversionOpsBase *base, GType type)
 {
   WeftRopeVisionUnfuse *self = (WeftRopeVisionUnfuse *) base;
 
-  return g_object_new (type, "dim", self->dim, "permute-layer-names", self->permute_layer_names, "inverse", !self->inverse, NULL);
+  return g_object_new (type, "dim", self->dim, "permute-layer-names", self->permute_layer_names, "inverse",
+                       !self->inverse, NULL);
 }
 
 static WeftConversionOpsBase *
@@ -265,9 +289,10 @@ static void
 add_vision_parameters (WeftConversionOpsBaseClass *klass, gboolean is_inverse)
 {
   klass->thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_int (klass, "dim", "Axis", "Axis of the fused projection", -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 0,
-                         G_STRUCT_OFFSET (WeftRopeVisionUnfuse, dim));
-  weft_op_class_add_strings (klass, "permute-layer-names", "Layers", "Only entries whose name contains one of these",
+  weft_op_class_add_int (klass, "dim", "Axis", "Axis of the fused projection", -WEFT_MAX_RANK,
+                         WEFT_MAX_RANK - 1, 0, G_STRUCT_OFFSET (WeftRopeVisionUnfuse, dim));
+  weft_op_class_add_strings (klass, "permute-layer-names", "Layers",
+                             "Only entries whose name contains one of these",
                              G_STRUCT_OFFSET (WeftRopeVisionUnfuse, permute_layer_names));
   weft_op_class_add_boolean (klass, "inverse", "Inverse", "From halves to pairs", is_inverse,
                              G_STRUCT_OFFSET (WeftRopeVisionUnfuse, inverse));
@@ -289,7 +314,8 @@ weft_rope_vision_fuse_class_init (WeftRopeVisionFuseClass *klass)
   add_vision_parameters (&klass->parent_class, TRUE);
 }
 
-WEFT_PLUGIN_DEFINE ("rope", "Reorders the rows of attention projections for rotary embeddings", NULL, PACKAGE_VERSION, "Apache-2.0",
-                    PACKAGE_ORIGIN, WEFT_PLUGIN_OP ("PermuteForRope", WeftRopePermute, weft_rope_permute),
-                    WEFT_PLUGIN_OP ("VisionUnfuseAndPermuteForRope", WeftRopeVisionUnfuse, weft_rope_vision_unfuse),
-                    WEFT_PLUGIN_OP ("VisionFuseAndPermuteForRope", WeftRopeVisionFuse, weft_rope_vision_fuse));
+WEFT_PLUGIN_DEFINE (
+    "rope", "Reorders the rows of attention projections for rotary embeddings", NULL, PACKAGE_VERSION,
+    "Apache-2.0", PACKAGE_ORIGIN, WEFT_PLUGIN_OP ("PermuteForRope", WeftRopePermute, weft_rope_permute),
+    WEFT_PLUGIN_OP ("VisionUnfuseAndPermuteForRope", WeftRopeVisionUnfuse, weft_rope_vision_unfuse),
+    WEFT_PLUGIN_OP ("VisionFuseAndPermuteForRope", WeftRopeVisionFuse, weft_rope_vision_fuse));

@@ -21,7 +21,8 @@ compare_with_parameter (WeftTensor *tensor, WeftOpContext *context, gboolean *is
 
   if (shape == NULL)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "check_dims needs the shape of the model's parameter '%s', which is not known",
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                   "check_dims needs the shape of the model's parameter '%s', which is not known",
                    name != NULL ? name : "");
       return FALSE;
     }
@@ -30,7 +31,8 @@ compare_with_parameter (WeftTensor *tensor, WeftOpContext *context, gboolean *is
 }
 
 static WeftTensorGroups *
-weft_transpose_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context, GError **error)
+weft_transpose_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                        GError **error)
 {
   WeftTranspose *self = (WeftTranspose *) base;
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
@@ -52,7 +54,8 @@ weft_transpose_dup_inverse (WeftConversionOpsBase *base, GError **error)
 {
   WeftTranspose *self = (WeftTranspose *) base;
 
-  return g_object_new (weft_transpose_get_type (), "dim0", self->dim1, "dim1", self->dim0, "check-dims", self->check_dims, NULL);
+  return g_object_new (weft_transpose_get_type (), "dim0", self->dim1, "dim1", self->dim0, "check-dims",
+                       self->check_dims, NULL);
 }
 
 static void
@@ -63,12 +66,13 @@ weft_transpose_class_init (WeftTransposeClass *klass)
   base_class->convert = weft_transpose_convert;
   base_class->dup_inverse = weft_transpose_dup_inverse;
   base_class->thread_policy = WEFT_THREAD_POLICY_ANY;
-  weft_op_class_add_int (base_class, "dim0", "First axis", "One of the axes to exchange", -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 0,
-                         G_STRUCT_OFFSET (WeftTranspose, dim0));
-  weft_op_class_add_int (base_class, "dim1", "Second axis", "The other axis", -WEFT_MAX_RANK, WEFT_MAX_RANK - 1, 1,
-                         G_STRUCT_OFFSET (WeftTranspose, dim1));
-  weft_op_class_add_boolean (base_class, "check-dims", "Check shape", "Leave a tensor that has the shape of the model's parameter",
-                             FALSE, G_STRUCT_OFFSET (WeftTranspose, check_dims));
+  weft_op_class_add_int (base_class, "dim0", "First axis", "One of the axes to exchange", -WEFT_MAX_RANK,
+                         WEFT_MAX_RANK - 1, 0, G_STRUCT_OFFSET (WeftTranspose, dim0));
+  weft_op_class_add_int (base_class, "dim1", "Second axis", "The other axis", -WEFT_MAX_RANK,
+                         WEFT_MAX_RANK - 1, 1, G_STRUCT_OFFSET (WeftTranspose, dim1));
+  weft_op_class_add_boolean (base_class, "check-dims", "Check shape",
+                             "Leave a tensor that has the shape of the model's parameter", FALSE,
+                             G_STRUCT_OFFSET (WeftTranspose, check_dims));
 }
 
 WEFT_PLUGIN_DEFINE ("transpose", "Exchanges two axes", NULL, PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The conformance suite of plugins, on top of GTest. */
+#pragma once
+
+#include <weft.h>
+
+G_BEGIN_DECLS
+
+WEFT_PUBLIC void weft_check_add_op  (const gchar *name);
+WEFT_PUBLIC void weft_check_add_ops (const gchar *plugin_id);
+
+G_END_DECLS

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An id that no glob and no message could carry. */
+#include "weft.h"
+
+WEFT_PUBLIC const WeftPluginDescriptor weft_plugin_descriptor;
+const WeftPluginDescriptor weft_plugin_descriptor = {
+  .struct_size = sizeof (WeftPluginDescriptor),
+  .abi_major = WEFT_PLUGIN_ABI_MAJOR,
+  .abi_minor = WEFT_PLUGIN_ABI_MINOR,
+  .id = "Bad/Id",
+};
