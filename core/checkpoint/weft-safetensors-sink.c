@@ -264,10 +264,9 @@ weft_safetensors_sink_begin_batch (WeftSink *sink, guint batch, GArray *transfer
 }
 
 static void
-weft_safetensors_sink_filled (WeftSink *sink, const WeftTransfer *transfer)
+weft_safetensors_sink_filled (WeftSink *sink, guint64 n_bytes)
 {
-  weft_output_transaction_note_written (WEFT_SAFETENSORS_SINK (sink)->transaction,
-                                        weft_tensor_get_n_bytes (transfer->tensor));
+  weft_output_transaction_note_written (WEFT_SAFETENSORS_SINK (sink)->transaction, n_bytes);
 }
 
 static gboolean

@@ -46,7 +46,7 @@ on_completed (gsize position, gpointer user_data)
   WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
 
   if (iface->filled != NULL)
-    iface->filled (run->sink, transfer);
+    iface->filled (run->sink, weft_tensor_get_n_bytes (transfer->tensor));
   report_completed (run, transfer);
 }
 

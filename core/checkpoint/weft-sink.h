@@ -26,12 +26,12 @@ G_DECLARE_INTERFACE (WeftSink, weft_sink, WEFT, SINK, GObject)
  * @prepare: looks at the outputs and says how many batches there will be
  * @begin_batch: makes room for a batch and appends its #WeftTransfer elements, each named as its output; sets
  *   `is_filled` if all of them are there already
- * @filled: (nullable): a transfer of the current batch is done
+ * @filled: (nullable): so many bytes more of the current batch are there
  * @end_batch: (nullable): all transfers of the batch are done
  * @finish: (nullable): all batches are done
  * @abandon: (nullable): something failed after @prepare was called; nothing else will be called
  *
- * The slots that weft_sink_write() calls, in this order, on one thread.
+ * The slots that weft_sink_write() calls, in this order, on one thread. They are for sinks written in C.
  *
  * Since: 1.0
  */
@@ -39,17 +39,36 @@ struct _WeftSinkInterface
 {
   GTypeInterface g_iface;
 
-  /*< private >*/
-  /* Transfers carry pointers and descriptors: the slots are for C. */
-#ifndef __GI_SCANNER__
+  /**
+   * WeftSinkInterface::prepare: (skip)
+   */
   gboolean (*prepare) (WeftSink *self, WeftStateDict *outputs, guint *n_batches, GError **error);
+
+  /**
+   * WeftSinkInterface::begin_batch: (skip)
+   */
   gboolean (*begin_batch) (WeftSink *self, guint batch, GArray *transfers, gboolean *is_filled,
                            GError **error);
-  void (*filled) (WeftSink *self, const WeftTransfer *transfer);
+
+  /**
+   * WeftSinkInterface::filled: (skip)
+   */
+  void (*filled) (WeftSink *self, guint64 n_bytes);
+
+  /**
+   * WeftSinkInterface::end_batch: (skip)
+   */
   gboolean (*end_batch) (WeftSink *self, guint batch, GError **error);
+
+  /**
+   * WeftSinkInterface::finish: (skip)
+   */
   gboolean (*finish) (WeftSink *self, GError **error);
+
+  /**
+   * WeftSinkInterface::abandon: (skip)
+   */
   void (*abandon) (WeftSink *self);
-#endif
 };
 
 WEFT_PUBLIC gboolean weft_sink_write (WeftSink *self, WeftStateDict *outputs,

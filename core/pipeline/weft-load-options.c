@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipeline/weft-load-options.h"
+
+#include <string.h>
+
+struct _WeftLoadOptions
+{
+  GObject parent_instance;
+
+  gchar *dtype;
+  gchar *model_type;
+  WeftTransformList *key_mapping;
+  WeftTransformList *mapping;
+  WeftMappingRegistry *registry;
+  WeftModuleTree *tree;
+  WeftLoadFlags flags;
+};
+
+G_DEFINE_FINAL_TYPE (WeftLoadOptions, weft_load_options, G_TYPE_OBJECT)
+
+static void
+weft_load_options_finalize (GObject *object)
+{
+  WeftLoadOptions *self = WEFT_LOAD_OPTIONS (object);
+
+  g_free (self->dtype);
+  g_free (self->model_type);
+  g_clear_object (&self->key_mapping);
+  g_clear_object (&self->mapping);
+  g_clear_object (&self->registry);
+  g_clear_object (&self->tree);
+  G_OBJECT_CLASS (weft_load_options_parent_class)->finalize (object);
+}
+
+static void
+weft_load_options_class_init (WeftLoadOptionsClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = weft_load_options_finalize;
+}
+
+static void
+weft_load_options_init (WeftLoadOptions *self)
+{
+  self->dtype = g_strdup ("keep");
+  self->key_mapping = weft_transform_list_new ();
+}
+
+/**
+ * weft_load_options_new:
+ *
+ * Returns: (transfer full): the defaults: stored dtypes, the shipped mappings, no module tree, strict
+ * Since: 1.0
+ */
+WeftLoadOptions *
+weft_load_options_new (void)
+{
+  return g_object_new (WEFT_TYPE_LOAD_OPTIONS, NULL);
+}
+
+/**
+ * weft_load_options_set_dtype:
+ * @self: options
+ * @dtype: `keep` (stored dtypes, the default), `auto` (the config's dtype, where the model does not say otherwise), or
+ *   the name of a floating dtype
+ * @error: return location
+ *
+ * Returns: whether @dtype is one of these
+ * Errors: %WEFT_ERROR_ARGUMENT if it is not
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_set_dtype (WeftLoadOptions *self, const gchar *dtype, GError **error)
+{
+  if (strcmp (dtype, "keep") != 0 && strcmp (dtype, "auto") != 0)
+    {
+      WeftDtype named = weft_dtype_from_any_name (dtype);
+
+      if (named == WEFT_DTYPE_INVALID || !weft_dtype_is_floating (named))
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                       "'%s' cannot be asked for as dtype; write keep, auto, or a floating dtype such as BF16", dtype);
+          return FALSE;
+        }
+    }
+  g_free (self->dtype);
+  self->dtype = g_strdup (dtype);
+  return TRUE;
+}
+
+/**
+ * weft_load_options_add_key_mapping:
+ * @self: options
+ * @source_pattern: a regular expression that finds a key
+ * @target_pattern: what is written in place of what was found
+ * @error: return location
+ *
+ * Adds a renaming of the caller's own, tried before the model's rules, in the order they are added. One that no key
+ * meets is an error of the load.
+ *
+ * Returns: whether the patterns are valid
+ * Errors: %WEFT_ERROR_PATTERN if they are not
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_add_key_mapping (WeftLoadOptions *self, const gchar *source_pattern, const gchar *target_pattern, GError **error)
+{
+  guint n = weft_transform_list_get_n_transforms (self->key_mapping);
+
+  if (!weft_transform_list_append_renaming (self->key_mapping, source_pattern, target_pattern, error))
+    {
+      g_prefix_error (error, "key mapping '%s' -> '%s': ", source_pattern, target_pattern);
+      return FALSE;
+    }
+  weft_weight_transform_set_origin (weft_transform_list_get_transform (self->key_mapping, n), "key mapping", n);
+  return TRUE;
+}
+
+/**
+ * weft_load_options_set_mapping:
+ * @self: options
+ * @mapping: (nullable): the whole list of rules, in place of what the model's type and class would find
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_mapping (WeftLoadOptions *self, WeftTransformList *mapping)
+{
+  g_set_object (&self->mapping, mapping);
+}
+
+/**
+ * weft_load_options_set_registry:
+ * @self: options
+ * @registry: (nullable): where mappings are looked up; %NULL for the shipped ones and those of the data path
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_registry (WeftLoadOptions *self, WeftMappingRegistry *registry)
+{
+  g_set_object (&self->registry, registry);
+}
+
+/**
+ * weft_load_options_set_module_tree:
+ * @self: options
+ * @tree: (nullable): what the runtime expects; %NULL: open mode, or what the config tells
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_module_tree (WeftLoadOptions *self, WeftModuleTree *tree)
+{
+  g_set_object (&self->tree, tree);
+}
+
+/**
+ * weft_load_options_set_model_type:
+ * @self: options
+ * @model_type: (nullable): name of a mapping to use, in place of what the config says
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_model_type (WeftLoadOptions *self, const gchar *model_type)
+{
+  g_free (self->model_type);
+  self->model_type = g_strdup (model_type);
+}
+
+/**
+ * weft_load_options_set_flags:
+ * @self: options
+ * @flags: what the load puts up with
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_flags (WeftLoadOptions *self, WeftLoadFlags flags)
+{
+  self->flags = flags;
+}
+
+/**
+ * weft_load_options_get_dtype:
+ * @self: options
+ *
+ * Returns: `keep`, `auto` or the name of a dtype
+ * Since: 1.0
+ */
+const gchar *
+weft_load_options_get_dtype (WeftLoadOptions *self)
+{
+  return self->dtype;
+}
+
+/**
+ * weft_load_options_get_key_mapping:
+ * @self: options
+ *
+ * Returns: (transfer none): the caller's renamings
+ * Since: 1.0
+ */
+WeftTransformList *
+weft_load_options_get_key_mapping (WeftLoadOptions *self)
+{
+  return self->key_mapping;
+}
+
+/**
+ * weft_load_options_get_mapping:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the whole list of rules, if it was given
+ * Since: 1.0
+ */
+WeftTransformList *
+weft_load_options_get_mapping (WeftLoadOptions *self)
+{
+  return self->mapping;
+}
+
+/**
+ * weft_load_options_get_registry:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): where mappings are looked up
+ * Since: 1.0
+ */
+WeftMappingRegistry *
+weft_load_options_get_registry (WeftLoadOptions *self)
+{
+  return self->registry;
+}
+
+/**
+ * weft_load_options_get_module_tree:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): what the runtime expects
+ * Since: 1.0
+ */
+WeftModuleTree *
+weft_load_options_get_module_tree (WeftLoadOptions *self)
+{
+  return self->tree;
+}
+
+/**
+ * weft_load_options_get_model_type:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the mapping to use
+ * Since: 1.0
+ */
+const gchar *
+weft_load_options_get_model_type (WeftLoadOptions *self)
+{
+  return self->model_type;
+}
+
+/**
+ * weft_load_options_get_flags:
+ * @self: options
+ *
+ * Returns: what the load puts up with
+ * Since: 1.0
+ */
+WeftLoadFlags
+weft_load_options_get_flags (WeftLoadOptions *self)
+{
+  return self->flags;
+}

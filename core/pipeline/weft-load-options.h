@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a caller may say about a load. */
+#pragma once
+
+#include "mapping/weft-mapping.h"
+#include "mapping/weft-mapping-registry.h"
+#include "model/weft-module-tree.h"
+
+G_BEGIN_DECLS
+
+#define WEFT_TYPE_LOAD_OPTIONS (weft_load_options_get_type ())
+
+/**
+ * WeftLoadOptions:
+ *
+ * How a checkpoint is to be loaded. All are optional.
+ *
+ * Since: 1.0
+ */
+WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftLoadOptions, weft_load_options, WEFT, LOAD_OPTIONS, GObject)
+
+/**
+ * WeftLoadFlags:
+ * @WEFT_LOAD_FLAGS_NONE: none of the below
+ * @WEFT_LOAD_FLAGS_ALLOW_MISSING: tensors that the model has and the checkpoint lacks do not stop the load
+ * @WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES: tensors of another shape than the model's are left out
+ * @WEFT_LOAD_FLAGS_DROP_UNEXPECTED: tensors that the model does not know are left out
+ *
+ * What a load puts up with.
+ *
+ * Since: 1.0
+ */
+typedef enum /*< flags >*/
+{
+  WEFT_LOAD_FLAGS_NONE = 0,
+  WEFT_LOAD_FLAGS_ALLOW_MISSING = 1 << 0,
+  WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES = 1 << 1,
+  WEFT_LOAD_FLAGS_DROP_UNEXPECTED = 1 << 2,
+} WeftLoadFlags;
+
+WEFT_PUBLIC WeftLoadOptions     *weft_load_options_new                (void);
+
+WEFT_PUBLIC gboolean             weft_load_options_set_dtype          (WeftLoadOptions *self, const gchar *dtype, GError **error);
+WEFT_PUBLIC gboolean             weft_load_options_add_key_mapping    (WeftLoadOptions *self, const gchar *source_pattern,
+                                                                       const gchar *target_pattern, GError **error);
+WEFT_PUBLIC void                 weft_load_options_set_mapping        (WeftLoadOptions *self, WeftTransformList *mapping);
+WEFT_PUBLIC void                 weft_load_options_set_registry       (WeftLoadOptions *self, WeftMappingRegistry *registry);
+WEFT_PUBLIC void                 weft_load_options_set_module_tree    (WeftLoadOptions *self, WeftModuleTree *tree);
+WEFT_PUBLIC void                 weft_load_options_set_model_type     (WeftLoadOptions *self, const gchar *model_type);
+WEFT_PUBLIC void                 weft_load_options_set_flags          (WeftLoadOptions *self, WeftLoadFlags flags);
+
+WEFT_PUBLIC const gchar         *weft_load_options_get_dtype          (WeftLoadOptions *self);
+WEFT_PUBLIC WeftTransformList   *weft_load_options_get_key_mapping    (WeftLoadOptions *self);
+WEFT_PUBLIC WeftTransformList   *weft_load_options_get_mapping        (WeftLoadOptions *self);
+WEFT_PUBLIC WeftMappingRegistry *weft_load_options_get_registry       (WeftLoadOptions *self);
+WEFT_PUBLIC WeftModuleTree      *weft_load_options_get_module_tree    (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar         *weft_load_options_get_model_type     (WeftLoadOptions *self);
+WEFT_PUBLIC WeftLoadFlags        weft_load_options_get_flags          (WeftLoadOptions *self);
+
+G_END_DECLS

@@ -1,0 +1,735 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipeline/weft-load-plan-private.h"
+
+#include <string.h>
+
+#include "base/weft-json.h"
+#include "checkpoint/weft-safetensors-sink.h"
+#include "pipeline/weft-output-private.h"
+
+G_DEFINE_FINAL_TYPE (WeftLoadPlan, weft_load_plan, G_TYPE_OBJECT)
+
+static void
+weft_load_plan_finalize (GObject *object)
+{
+  WeftLoadPlan *self = WEFT_LOAD_PLAN (object);
+
+  g_clear_object (&self->checkpoint);
+  g_clear_object (&self->options);
+  g_clear_object (&self->tree);
+  g_clear_pointer (&self->model_keys, g_hash_table_unref);
+  g_clear_object (&self->transforms);
+  g_clear_pointer (&self->config, json_node_unref);
+  g_clear_pointer (&self->layers, g_hash_table_unref);
+  g_clear_pointer (&self->output_conversions, g_ptr_array_unref);
+  g_clear_pointer (&self->conversions, g_ptr_array_unref);
+  g_clear_object (&self->outputs);
+  g_clear_object (&self->report);
+  G_OBJECT_CLASS (weft_load_plan_parent_class)->finalize (object);
+}
+
+static void
+weft_load_plan_class_init (WeftLoadPlanClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = weft_load_plan_finalize;
+}
+
+static void
+weft_load_plan_init (WeftLoadPlan *self)
+{
+  self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
+  self->output_conversions = g_ptr_array_new ();
+  self->layers = g_hash_table_new (g_str_hash, g_str_equal);
+  self->outputs = weft_state_dict_new ();
+  self->report = weft_load_report_new ();
+}
+
+const gchar *
+weft_load_plan_get_base_model_prefix (WeftLoadPlan *self)
+{
+  return self->tree != NULL ? weft_module_tree_get_base_model_prefix (self->tree) : NULL;
+}
+
+/* The model: from the caller, or as much as the config says. */
+static gboolean
+find_model (WeftLoadPlan *self, GError **error)
+{
+  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
+  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
+
+  self->config = config != NULL ? json_node_ref (config) : NULL;
+  if (given != NULL)
+    self->tree = g_object_ref (given);
+  else if (config != NULL
+           && (weft_json_lookup (config, "model_type") != NULL || weft_json_lookup (config, "architectures") != NULL))
+    {
+      g_autofree gchar *where = g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+
+      self->tree = weft_module_tree_new_from_config (config, where, error);
+      if (self->tree == NULL)
+        return FALSE;
+    }
+  if (self->tree != NULL && weft_module_tree_has_tensors (self->tree))
+    self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
+  return TRUE;
+}
+
+static gboolean
+append_named (WeftTransformList *list, WeftMappingRegistry *registry, const gchar *name, gboolean is_required, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftTransformList) named = weft_mapping_registry_lookup (registry, name, &local_error);
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (named == NULL && is_required)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "there is no mapping '%s'; `weft mappings` lists the names", name);
+      return FALSE;
+    }
+  if (named != NULL)
+    weft_transform_list_append_list (list, named);
+  return TRUE;
+}
+
+/* A list that the caller named or gave, in place of what the model's type and class would find. */
+static WeftTransformList *
+assemble_given (WeftLoadPlan *self, WeftMappingRegistry *registry, GError **error)
+{
+  WeftTransformList *mapping = weft_load_options_get_mapping (self->options);
+  const gchar *model_type = weft_load_options_get_model_type (self->options);
+  g_autoptr (WeftTransformList) list = weft_transform_list_copy (weft_load_options_get_key_mapping (self->options), error);
+  g_autoptr (WeftTransformList) copy = NULL;
+
+  if (list == NULL)
+    return NULL;
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (list); i++)
+    weft_weight_transform_set_origin (weft_transform_list_get_transform (list, i), "key mapping", i);
+  if (mapping != NULL)
+    {
+      copy = weft_transform_list_copy (mapping, error);
+      if (copy == NULL)
+        return NULL;
+      weft_transform_list_append_list (list, copy);
+    }
+  if (model_type != NULL && !append_named (list, registry, model_type, TRUE, error))
+    return NULL;
+  if (!append_named (list, registry, "legacy", FALSE, error))
+    return NULL;
+  return g_steal_pointer (&list);
+}
+
+static gboolean
+find_transforms (WeftLoadPlan *self, GError **error)
+{
+  WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
+  g_autoptr (WeftMappingRegistry) registry = given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+  g_auto (GStrv) custom = NULL;
+
+  if (registry == NULL)
+    return FALSE;
+  if (self->tree == NULL || weft_load_options_get_mapping (self->options) != NULL
+      || weft_load_options_get_model_type (self->options) != NULL)
+    self->transforms = assemble_given (self, registry, error);
+  else
+    {
+      self->transforms
+          = weft_mapping_assemble (registry, self->tree, weft_load_options_get_key_mapping (self->options), TRUE, error);
+      custom = weft_mapping_list_custom_code (registry, self->tree);
+    }
+  for (guint i = 0; custom != NULL && custom[i] != NULL; i++)
+    weft_load_report_add (self->report, WEFT_FINDING_NOTE, custom[i],
+                          "is custom code of the checkpoint; it gets no shipped mapping, and no foreign code is run "
+                          "(register a mapping under its name to convert it)");
+  return self->transforms != NULL;
+}
+
+static const gchar *
+get_key (WeftLoadPlan *self, guint position)
+{
+  return weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position);
+}
+
+static gchar *
+describe_rule (WeftLoadPlan *self, gint rule)
+{
+  return rule < 0 ? g_strdup ("a renaming")
+                  : weft_weight_transform_describe (weft_transform_list_get_transform (self->transforms, (guint) rule));
+}
+
+static gboolean
+refuse_second_source (WeftLoadPlan *self, WeftConversion *conversion, guint position, gint rule, GError **error)
+{
+  guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
+  g_autofree gchar *first_rule = describe_rule (self, conversion->rule);
+  g_autofree gchar *second_rule = describe_rule (self, rule);
+
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+               "'%s' and '%s' both become '%s' (the first by %s, the second by %s); leave one of them out, or rename it with a key "
+               "mapping",
+               get_key (self, first), get_key (self, position), conversion->layer, first_rule, second_rule);
+  return FALSE;
+}
+
+static WeftConversion *
+add_conversion (WeftLoadPlan *self, const gchar *layer, WeftWeightConverter *converter, gint rule)
+{
+  WeftConversion *conversion = weft_conversion_new (layer, converter, rule);
+
+  g_ptr_array_add (self->conversions, conversion);
+  g_hash_table_insert (self->layers, conversion->layer, conversion);
+  return conversion;
+}
+
+static gboolean
+add_plain (WeftLoadPlan *self, const gchar *name, guint position, GError **error)
+{
+  WeftConversion *conversion = g_hash_table_lookup (self->layers, name);
+
+  if (conversion != NULL)
+    return refuse_second_source (self, conversion, position, -1, error);
+  weft_conversion_add_source (add_conversion (self, name, NULL, -1), position, 0, -1);
+  return TRUE;
+}
+
+static guint
+find_pattern (GStrv patterns, const gchar *pattern)
+{
+  guint i = 0;
+
+  while (patterns[i] != NULL && strcmp (patterns[i], pattern) != 0)
+    i++;
+  return patterns[i] != NULL ? i : 0;
+}
+
+/* Files a key under the converter that it met. */
+static gboolean
+collect (WeftLoadPlan *self, WeftRenamedKey *renamed, guint position, GError **error)
+{
+  gint rule = weft_renamed_key_get_converter (renamed);
+  const gchar *input = weft_renamed_key_get_converter_input (renamed);
+  const gchar *layer = weft_renamed_key_get_name (renamed);
+  WeftConversion *conversion = g_hash_table_lookup (self->layers, layer);
+  guint pattern;
+
+  if (conversion != NULL && conversion->rule != rule)
+    return refuse_second_source (self, conversion, position, rule, error);
+  if (conversion == NULL)
+    {
+      WeftWeightTransform *converter = weft_transform_list_get_transform (self->transforms, (guint) rule);
+
+      conversion = add_conversion (self, layer, WEFT_WEIGHT_CONVERTER (converter), rule);
+      conversion->source_patterns = g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (converter));
+      conversion->target_patterns = weft_weight_transform_resolve_targets (converter, input, error);
+      if (conversion->target_patterns == NULL)
+        return FALSE;
+    }
+  pattern = find_pattern (conversion->source_patterns, weft_renamed_key_get_converter_pattern (renamed));
+  weft_conversion_add_source (conversion, position, pattern,
+                              weft_conversion_find_number (conversion->source_patterns[pattern], input));
+  return TRUE;
+}
+
+static gboolean
+add_unexpected (WeftLoadPlan *self, guint position, GError **error)
+{
+  const gchar *key = get_key (self, position);
+
+  weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, key,
+                        (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_DROP_UNEXPECTED) != 0
+                            ? "left out"
+                            : "carried along under its own name");
+  if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_DROP_UNEXPECTED) != 0)
+    return TRUE;
+  return add_plain (self, key, position, error);
+}
+
+static gboolean
+add_key (WeftLoadPlan *self, guint position, GError **error)
+{
+  const gchar *key = get_key (self, position);
+  g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (
+      self->transforms, key, weft_load_plan_get_base_model_prefix (self), self->model_keys, error);
+  const gchar *name;
+
+  if (renamed == NULL)
+    return FALSE;
+  name = weft_renamed_key_get_name (renamed);
+  if (self->model_keys != NULL && !g_hash_table_contains (self->model_keys, name))
+    return add_unexpected (self, position, error);
+  self->n_known++;
+  if (weft_renamed_key_get_converter (renamed) >= 0)
+    return collect (self, renamed, position, error);
+  return add_plain (self, name, position, error);
+}
+
+static gboolean
+check_used (WeftLoadPlan *self, GError **error)
+{
+  guint n = weft_transform_list_get_n_transforms (self->transforms);
+  gboolean is_given
+      = weft_load_options_get_mapping (self->options) != NULL || weft_load_options_get_model_type (self->options) != NULL;
+  gboolean any_used = FALSE;
+
+  for (guint i = 0; i < n; i++)
+    {
+      WeftWeightTransform *transform = weft_transform_list_get_transform (self->transforms, i);
+      const gchar *origin = weft_weight_transform_get_origin (transform);
+
+      any_used = any_used || weft_weight_transform_get_used (transform);
+      if (g_strcmp0 (origin, "key mapping") == 0 && !weft_weight_transform_get_used (transform))
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                       "key mapping %u ('%s' -> '%s') matches no tensor of the checkpoint; `weft inspect` lists the names",
+                       weft_weight_transform_get_origin_index (transform) + 1,
+                       weft_weight_transform_get_written_sources (transform)[0],
+                       weft_weight_transform_get_written_targets (transform)[0]);
+          return FALSE;
+        }
+    }
+  if (is_given && !any_used)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                   "no rule of the mapping that was asked for matches any of the %u tensors of %s; is it the mapping of another model, "
+                   "or is the checkpoint in its runtime layout already?",
+                   weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (self->checkpoint)),
+                   weft_checkpoint_get_path (self->checkpoint));
+      return FALSE;
+    }
+  if (self->model_keys != NULL && self->n_known == 0 && g_hash_table_size (self->model_keys) > 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                   "none of the tensors of %s is one of %s; this config does not describe this checkpoint",
+                   weft_checkpoint_get_path (self->checkpoint),
+                   weft_module_tree_get_class (self->tree) != NULL ? weft_module_tree_get_class (self->tree) : "the model");
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* The dtype that the config asks for, or the model's. */
+static WeftDtype
+find_config_dtype (WeftLoadPlan *self)
+{
+  static const gchar *const paths[] = { "dtype", "torch_dtype", "text_config.dtype", "text_config.torch_dtype" };
+
+  for (guint i = 0; self->config != NULL && i < G_N_ELEMENTS (paths); i++)
+    {
+      JsonNode *node = weft_json_lookup (self->config, paths[i]);
+
+      if (node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING)
+        return weft_dtype_from_any_name (json_node_get_string (node));
+    }
+  return self->tree != NULL ? weft_module_tree_get_dtype (self->tree) : WEFT_DTYPE_INVALID;
+}
+
+/* A pattern of the dtype plan is searched; `*` means any text. */
+static WeftDtype
+find_planned_dtype (WeftModuleTree *tree, const gchar *name)
+{
+  for (guint i = 0; i < weft_module_tree_get_n_dtype_rules (tree); i++)
+    {
+      g_autoptr (GString) expression = g_string_new (weft_module_tree_get_dtype_rule_pattern (tree, i));
+      g_autoptr (GRegex) regex = NULL;
+
+      g_string_replace (expression, "*", ".*", 0);
+      regex = g_regex_new (expression->str, 0, 0, NULL);
+      if (regex != NULL && g_regex_match (regex, name, 0, NULL))
+        return weft_module_tree_get_dtype_rule_dtype (tree, i);
+    }
+  return WEFT_DTYPE_INVALID;
+}
+
+/* What the sources that meet under @name are read as; invalid: as they are stored. */
+static WeftDtype
+choose_dtype (WeftLoadPlan *self, WeftConversion *conversion)
+{
+  const gchar *wanted = weft_load_options_get_dtype (self->options);
+  gboolean is_auto = strcmp (wanted, "auto") == 0;
+  WeftDtype request, planned, parameter;
+  guint position;
+
+  if (strcmp (wanted, "keep") == 0)
+    return WEFT_DTYPE_INVALID;
+  request = is_auto ? find_config_dtype (self) : weft_dtype_from_any_name (wanted);
+  if (self->model_keys == NULL || !weft_module_tree_find_tensor (self->tree, conversion->layer, &position))
+    {
+      guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
+      WeftTensor *tensor = weft_state_dict_get_tensor (weft_checkpoint_get_state_dict (self->checkpoint), first);
+
+      /* Nothing is known of the model's own dtypes: `auto` keeps what is stored, integers stay integers. */
+      return is_auto || !weft_dtype_is_floating (weft_tensor_get_dtype (tensor)) ? WEFT_DTYPE_INVALID : request;
+    }
+  planned = find_planned_dtype (self->tree, conversion->layer);
+  if (planned != WEFT_DTYPE_INVALID)
+    return planned;
+  parameter = weft_module_tree_get_tensor_dtype (self->tree, position);
+  if (request == WEFT_DTYPE_INVALID || parameter != weft_module_tree_get_dtype (self->tree))
+    return parameter;
+  return request;
+}
+
+/* Facts that ops may ask for: the config, and what the model's parameters are. */
+static WeftOpContext *
+make_model_facts (WeftLoadPlan *self)
+{
+  static const gchar *const nothing[] = { NULL };
+  WeftOpContext *facts = weft_op_context_new (nothing, nothing);
+
+  weft_op_context_set_config (facts, self->config);
+  for (guint i = 0; self->model_keys != NULL && i < weft_module_tree_get_n_tensors (self->tree); i++)
+    weft_op_context_add_parameter (facts, weft_module_tree_get_tensor_name (self->tree, i),
+                                   weft_module_tree_get_tensor_shape (self->tree, i),
+                                   weft_module_tree_get_tensor_dtype (self->tree, i));
+  return facts;
+}
+
+WeftOpContext *
+weft_make_published_facts (WeftStateDict *published, JsonNode *config)
+{
+  static const gchar *const nothing[] = { NULL };
+  WeftOpContext *facts = weft_op_context_new (nothing, nothing);
+
+  weft_op_context_set_config (facts, config);
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (published); i++)
+    {
+      WeftTensor *tensor = weft_state_dict_get_tensor (published, i);
+
+      weft_op_context_add_parameter (facts, weft_state_dict_get_name (published, i), weft_tensor_get_shape (tensor),
+                                     weft_tensor_get_dtype (tensor));
+    }
+  return facts;
+}
+
+/* Adds one output, unless the model has no such tensor, or one of another shape. */
+static gboolean
+add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output, GError **error)
+{
+  guint position;
+
+  if (self->model_keys != NULL && weft_module_tree_find_tensor (self->tree, output->name, &position)
+      && !weft_shape_equal (weft_tensor_get_shape (output->tensor), weft_module_tree_get_tensor_shape (self->tree, position)))
+    {
+      g_autofree gchar *found = weft_shape_to_string (weft_tensor_get_shape (output->tensor));
+      g_autofree gchar *expected = weft_shape_to_string (weft_module_tree_get_tensor_shape (self->tree, position));
+      g_autofree gchar *detail = g_strdup_printf ("the checkpoint gives %s, the model has %s", found, expected);
+
+      weft_load_report_add (self->report, WEFT_FINDING_MISMATCHED, output->name, detail);
+      if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES) != 0)
+        return TRUE;
+    }
+  if (!weft_state_dict_add (self->outputs, output->name, output->tensor, error))
+    {
+      g_prefix_error (error, "'%s': ", conversion->layer);
+      return FALSE;
+    }
+  g_ptr_array_add (self->output_conversions, conversion);
+  return TRUE;
+}
+
+static gboolean
+run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model, WeftOpContext *published_facts, GError **error)
+{
+  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  g_autoptr (GError) local_error = NULL;
+
+  if (!weft_conversion_run (conversion, published, choose_dtype (self, conversion), model, &local_error))
+    {
+      g_autofree gchar *rule = describe_rule (self, conversion->rule);
+      g_autofree gchar *detail = g_strdup_printf ("%s: %s", rule, local_error->message);
+
+      weft_load_report_add (self->report, WEFT_FINDING_FAILED, conversion->layer, detail);
+      return TRUE;
+    }
+  if (!weft_conversion_prove (conversion, published, published_facts, error))
+    {
+      g_autofree gchar *rule = describe_rule (self, conversion->rule);
+
+      g_prefix_error (error, "%s: '%s': ", rule, conversion->layer);
+      return FALSE;
+    }
+  if (conversion->proof == WEFT_PROOF_LOSSY)
+    weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer, conversion->proof_reason);
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    if (!add_output (self, conversion, &g_array_index (conversion->outputs, WeftConversionOutput, i), error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+has_output (WeftLoadPlan *self, const gchar *name)
+{
+  return weft_state_dict_find (self->outputs, name, NULL);
+}
+
+/* A tied tensor is there if its partner is. */
+static gboolean
+is_tied_to_output (WeftLoadPlan *self, const gchar *name)
+{
+  for (guint i = 0; i < weft_module_tree_get_n_ties (self->tree); i++)
+    {
+      const gchar *target = weft_module_tree_get_tie_target (self->tree, i);
+      const gchar *source = weft_module_tree_get_tie_source (self->tree, i);
+
+      if ((strcmp (target, name) == 0 && has_output (self, source)) || (strcmp (source, name) == 0 && has_output (self, target)))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+static gboolean
+is_ignored (const gchar *const *patterns, const gchar *name)
+{
+  for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++)
+    if (g_regex_match_simple (patterns[i], name, 0, 0))
+      return TRUE;
+  return FALSE;
+}
+
+static void
+find_missing (WeftLoadPlan *self)
+{
+  for (guint i = 0; i < weft_module_tree_get_n_tensors (self->tree); i++)
+    {
+      const gchar *name = weft_module_tree_get_tensor_name (self->tree, i);
+
+      if (weft_module_tree_is_tensor_persistent (self->tree, i) && !has_output (self, name) && !is_tied_to_output (self, name)
+          && !is_ignored (weft_module_tree_get_ignore_on_load_missing (self->tree), name))
+        weft_load_report_add (self->report, WEFT_FINDING_MISSING, name, NULL);
+    }
+}
+
+static gboolean
+compile (WeftLoadPlan *self, GError **error)
+{
+  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  g_autoptr (WeftOpContext) model = NULL;
+  g_autoptr (WeftOpContext) published_facts = NULL;
+
+  if (!find_model (self, error) || !find_transforms (self, error))
+    return FALSE;
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (published); i++)
+    if (!add_key (self, i, error))
+      return FALSE;
+  if (!check_used (self, error))
+    return FALSE;
+  model = make_model_facts (self);
+  published_facts = weft_make_published_facts (published, self->config);
+  for (guint i = 0; i < self->conversions->len; i++)
+    if (!run_conversion (self, self->conversions->pdata[i], model, published_facts, error))
+      return FALSE;
+  if (self->model_keys != NULL)
+    find_missing (self);
+  else
+    weft_load_report_add (self->report, WEFT_FINDING_NOTE, "open mode",
+                          "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
+                          "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
+                          "dtypes (give --module-tree)");
+  return TRUE;
+}
+
+/**
+ * weft_load_plan_new:
+ * @checkpoint: an open checkpoint
+ * @options: (nullable): how to load it
+ * @error: return location
+ *
+ * Compiles a plan from headers and config. No tensor is read. What the model misses is in the report, and stops
+ * weft_load_plan_check() and weft_load_plan_execute(), not this.
+ *
+ * Returns: (transfer full): the plan
+ * Errors: %WEFT_ERROR_CONFLICT if two sources claim one target, %WEFT_ERROR_MISSING if rules of the caller or the whole
+ *   checkpoint match nothing, %WEFT_ERROR_NOT_REVERSIBLE if an op's inverse is wrong
+ * Since: 1.0
+ */
+WeftLoadPlan *
+weft_load_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, GError **error)
+{
+  g_autoptr (WeftLoadPlan) self = g_object_new (WEFT_TYPE_LOAD_PLAN, NULL);
+
+  self->checkpoint = g_object_ref (checkpoint);
+  self->options = options != NULL ? g_object_ref (options) : weft_load_options_new ();
+  return compile (self, error) ? g_steal_pointer (&self) : NULL;
+}
+
+/**
+ * weft_load_plan_check:
+ * @self: a plan
+ * @error: return location
+ *
+ * Returns: whether the report holds nothing that stops the load
+ * Errors: %WEFT_ERROR_FAILED if a conversion failed, %WEFT_ERROR_SHAPE for a mismatch, %WEFT_ERROR_MISSING for a missing tensor
+ * Since: 1.0
+ */
+gboolean
+weft_load_plan_check (WeftLoadPlan *self, GError **error)
+{
+  WeftLoadFlags flags = weft_load_options_get_flags (self->options);
+  const struct
+  {
+    WeftFinding kind;
+    WeftError code;
+    gboolean is_allowed;
+    const gchar *sentence;
+  } stops[] = {
+    { WEFT_FINDING_FAILED, WEFT_ERROR_FAILED, FALSE, "cannot be converted" },
+    { WEFT_FINDING_MISMATCHED, WEFT_ERROR_SHAPE, (flags & WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES) != 0,
+      "has another shape than the model's (--ignore-mismatched-sizes leaves such tensors out)" },
+    { WEFT_FINDING_MISSING, WEFT_ERROR_MISSING, (flags & WEFT_LOAD_FLAGS_ALLOW_MISSING) != 0,
+      "is missing in the checkpoint (--allow-missing goes on without)" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (stops); i++)
+    {
+      guint n = weft_load_report_count (self->report, stops[i].kind);
+      const gchar *detail;
+      g_autofree gchar *others = NULL;
+
+      if (n == 0 || stops[i].is_allowed)
+        continue;
+      detail = weft_load_report_get_detail (self->report, stops[i].kind, 0);
+      others = n > 1 ? g_strdup_printf (" and %u more", n - 1) : g_strdup ("");
+      g_set_error (error, WEFT_ERROR, (gint) stops[i].code, "%s: '%s'%s %s%s%s", weft_checkpoint_get_path (self->checkpoint),
+                   weft_load_report_get_name (self->report, stops[i].kind, 0), others, stops[i].sentence,
+                   detail != NULL ? ": " : "", detail != NULL ? detail : "");
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/**
+ * weft_load_plan_execute:
+ * @self: a plan
+ * @sink: where the outputs go
+ * @progress: (nullable) (scope call): called as bytes arrive
+ * @user_data: data of @progress
+ * @cancellable: (nullable): stops the work
+ * @error: return location
+ *
+ * Moves the bytes, once. A #WeftSafetensorsSink also gets the shards, the other files of the checkpoint and the record
+ * that makes reverting exact.
+ *
+ * Returns: whether all outputs are in place; if not, a file sink has left nothing under its name
+ * Errors: those of weft_load_plan_check(), of the sink and of reading
+ * Since: 1.0
+ */
+gboolean
+weft_load_plan_execute (WeftLoadPlan *self, WeftSink *sink, WeftProgressFunc progress, gpointer user_data,
+                        GCancellable *cancellable, GError **error)
+{
+  WeftTransferOptions options = { .struct_size = sizeof options,
+                                  .n_threads = weft_transfer_get_default_n_threads (),
+                                  .progress = progress,
+                                  .progress_data = user_data };
+
+  return weft_load_plan_execute_full (self, sink, &options, NULL, cancellable, error);
+}
+
+/**
+ * weft_load_plan_execute_full: (skip)
+ * @self: a plan
+ * @sink: where the outputs go
+ * @options: threads, tiles, progress
+ * @counters: (nullable): added to
+ * @cancellable: (nullable): stops the work
+ * @error: return location
+ *
+ * As weft_load_plan_execute().
+ *
+ * Returns: whether all outputs are in place
+ * Errors: as weft_load_plan_execute()
+ * Since: 1.0
+ */
+gboolean
+weft_load_plan_execute_full (WeftLoadPlan *self, WeftSink *sink, const WeftTransferOptions *options,
+                             WeftTransferCounters *counters, GCancellable *cancellable, GError **error)
+{
+  if (!weft_load_plan_check (self, error))
+    return FALSE;
+  if (WEFT_IS_SAFETENSORS_SINK (sink)
+      && !weft_output_prepare (self, WEFT_SAFETENSORS_SINK (sink), cancellable, error))
+    return FALSE;
+  return weft_sink_write (sink, self->outputs, options, counters, cancellable, error);
+}
+
+/**
+ * weft_load_plan_get_checkpoint:
+ * @self: a plan
+ *
+ * Returns: (transfer none): the checkpoint that it loads
+ * Since: 1.0
+ */
+WeftCheckpoint *
+weft_load_plan_get_checkpoint (WeftLoadPlan *self)
+{
+  return self->checkpoint;
+}
+
+/**
+ * weft_load_plan_get_outputs:
+ * @self: a plan
+ *
+ * Returns: (transfer none): the runtime's tensors, lazy
+ * Since: 1.0
+ */
+WeftStateDict *
+weft_load_plan_get_outputs (WeftLoadPlan *self)
+{
+  return self->outputs;
+}
+
+/**
+ * weft_load_plan_get_report:
+ * @self: a plan
+ *
+ * Returns: (transfer none): what did not go as the model wants
+ * Since: 1.0
+ */
+WeftLoadReport *
+weft_load_plan_get_report (WeftLoadPlan *self)
+{
+  return self->report;
+}
+
+/**
+ * weft_load_plan_get_transforms:
+ * @self: a plan
+ *
+ * Returns: (transfer none): the rules, the plan's own
+ * Since: 1.0
+ */
+WeftTransformList *
+weft_load_plan_get_transforms (WeftLoadPlan *self)
+{
+  return self->transforms;
+}
+
+/**
+ * weft_load_plan_is_open:
+ * @self: a plan
+ *
+ * Returns: whether what the runtime expects is not known
+ * Since: 1.0
+ */
+gboolean
+weft_load_plan_is_open (WeftLoadPlan *self)
+{
+  return self->model_keys == NULL;
+}
+
+/**
+ * weft_load_plan_is_reversible:
+ * @self: a plan
+ *
+ * Returns: whether every conversion is known to have an exact inverse (conditional ones included, which are checked while
+ *   converting)
+ * Since: 1.0
+ */
+gboolean
+weft_load_plan_is_reversible (WeftLoadPlan *self)
+{
+  return weft_load_report_count (self->report, WEFT_FINDING_NOT_REVERSIBLE) == 0;
+}
