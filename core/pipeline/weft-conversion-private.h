@@ -69,6 +69,9 @@ gboolean weft_conversion_run (WeftConversion *self, WeftStateDict *published, We
 GPtrArray *weft_conversion_invert (WeftConversion *self, WeftTensor **runtime, WeftStateDict *published,
                                    WeftOpContext *facts, GError **error);
 
+/* Notes that the inverse is not exact, and why. */
+void weft_conversion_set_lossy (WeftConversion *self, const gchar *reason);
+
 /* Applies, inverts, and compares addresses. Sets the proof; FALSE if the inverse is plainly wrong. */
 gboolean weft_conversion_prove (WeftConversion *self, WeftStateDict *published, WeftOpContext *facts,
                                 GError **error);

@@ -459,8 +459,8 @@ weft_conversion_invert (WeftConversion *self, WeftTensor **runtime, WeftStateDic
   return result != NULL ? pick_sources (self, result, patterns, published, error) : NULL;
 }
 
-static void
-set_lossy (WeftConversion *self, const gchar *reason)
+void
+weft_conversion_set_lossy (WeftConversion *self, const gchar *reason)
 {
   self->proof = WEFT_PROOF_LOSSY;
   g_free (self->proof_reason);
@@ -479,7 +479,7 @@ weft_conversion_prove (WeftConversion *self, WeftStateDict *published, WeftOpCon
   tensors = weft_conversion_invert (self, runtime, published, facts, &local_error);
   if (tensors == NULL)
     {
-      set_lossy (self, local_error->message);
+      weft_conversion_set_lossy (self, local_error->message);
       return TRUE;
     }
   for (guint i = 0; i < tensors->len; i++)
@@ -495,7 +495,7 @@ weft_conversion_prove (WeftConversion *self, WeftStateDict *published, WeftOpCon
         }
       if (!weft_tensor_is_layout (tensors->pdata[i]))
         {
-          set_lossy (self, "it computes values, which no inverse gives back exactly");
+          weft_conversion_set_lossy (self, "it computes values, which no inverse gives back exactly");
           return TRUE;
         }
       g_set_error (

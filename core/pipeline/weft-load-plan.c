@@ -21,6 +21,7 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->transforms);
   g_clear_pointer (&self->config, json_node_unref);
   g_clear_pointer (&self->layers, g_hash_table_unref);
+  g_clear_pointer (&self->left_out, g_hash_table_unref);
   g_clear_pointer (&self->output_conversions, g_ptr_array_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_object (&self->outputs);
@@ -41,6 +42,7 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->output_conversions = g_ptr_array_new ();
   self->layers = g_hash_table_new (g_str_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
+  self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
 }
 
@@ -244,17 +246,52 @@ collect (WeftLoadPlan *self, WeftRenamedKey *renamed, guint position, GError **e
 }
 
 static gboolean
+is_ignored (const gchar *const *patterns, const gchar *name)
+{
+  for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++)
+    if (g_regex_match_simple (patterns[i], name, 0, 0))
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+has_buffer (WeftModuleTree *tree, const gchar *suffix)
+{
+  for (guint i = 0; i < weft_module_tree_get_n_tensors (tree); i++)
+    if (weft_module_tree_is_tensor_buffer (tree, i)
+        && g_str_has_suffix (weft_module_tree_get_tensor_name (tree, i), suffix))
+      return TRUE;
+  return FALSE;
+}
+
+/* Tensors that nobody misses: what the model names itself, and buffers that older checkpoints stored. */
+static gboolean
+may_be_unexpected (WeftLoadPlan *self, const gchar *name)
+{
+  return is_ignored (weft_module_tree_get_ignore_on_load_unexpected (self->tree), name)
+         || (strstr (name, "rotary_emb.inv_freq") != NULL && has_buffer (self->tree, "rotary_emb.inv_freq"))
+         || ((strcmp (name, "position_ids") == 0 || g_str_has_suffix (name, ".position_ids"))
+             && has_buffer (self->tree, "position_ids"));
+}
+
+static gboolean
+drops_unexpected (WeftLoadPlan *self)
+{
+  return (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_DROP_UNEXPECTED) != 0;
+}
+
+static gboolean
 add_unexpected (WeftLoadPlan *self, guint position, GError **error)
 {
   const gchar *key = get_key (self, position);
 
-  weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, key,
-                        (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_DROP_UNEXPECTED) != 0
-                            ? "left out"
-                            : "carried along under its own name");
-  if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_DROP_UNEXPECTED) != 0)
-    return TRUE;
-  return add_plain (self, key, position, error);
+  if (!may_be_unexpected (self, key))
+    weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, key,
+                          drops_unexpected (self) ? "left out" : "carried along under its own name");
+  if (!drops_unexpected (self))
+    return add_plain (self, key, position, error);
+  weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, key, "it is left out");
+  return TRUE;
 }
 
 static gboolean
@@ -420,26 +457,67 @@ weft_make_published_facts (WeftStateDict *published, JsonNode *config)
   return facts;
 }
 
-/* Adds one output, unless the model has no such tensor, or one of another shape. */
+/* The sources of an output that is left out do not come back. */
+static void
+leave_out (WeftLoadPlan *self, WeftConversion *conversion, const gchar *name)
+{
+  g_autofree gchar *reason = g_strdup_printf ("'%s' is left out", name);
+
+  g_hash_table_add (self->left_out, g_strdup (name));
+  weft_conversion_set_lossy (conversion, reason);
+  weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer, reason);
+}
+
+/* A tensor that the model has: whether it is wanted. */
+static gboolean
+check_expected (WeftLoadPlan *self, const WeftConversionOutput *output, guint position)
+{
+  const WeftShape *shape = weft_module_tree_get_tensor_shape (self->tree, position);
+  g_autofree gchar *found = NULL;
+  g_autofree gchar *expected = NULL;
+  g_autofree gchar *detail = NULL;
+
+  if (weft_shape_equal (weft_tensor_get_shape (output->tensor), shape))
+    return TRUE;
+  found = weft_shape_to_string (weft_tensor_get_shape (output->tensor));
+  expected = weft_shape_to_string (shape);
+  detail = g_strdup_printf ("the checkpoint gives %s, the model has %s", found, expected);
+  weft_load_report_add (self->report, WEFT_FINDING_MISMATCHED, output->name, detail);
+  return (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES) == 0;
+}
+
+/* A tensor that the model lacks: whether it is wanted. Plain ones were found unexpected by their keys. */
+static gboolean
+check_unexpected (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output)
+{
+  g_autofree gchar *rule = NULL;
+  g_autofree gchar *detail = NULL;
+
+  if (conversion->converter == NULL)
+    return TRUE;
+  rule = describe_rule (self, conversion->rule);
+  detail = g_strdup_printf ("%s makes it; %s", rule, drops_unexpected (self) ? "left out" : "carried along");
+  if (!may_be_unexpected (self, output->name))
+    weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, output->name, detail);
+  return !drops_unexpected (self);
+}
+
+/* Adds one output, unless it is unexpected or of another shape than the model's and such tensors are to be left out. */
 static gboolean
 add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output,
             GError **error)
 {
+  gboolean is_wanted = TRUE;
   guint position;
 
-  if (self->model_keys != NULL && weft_module_tree_find_tensor (self->tree, output->name, &position)
-      && !weft_shape_equal (weft_tensor_get_shape (output->tensor),
-                            weft_module_tree_get_tensor_shape (self->tree, position)))
+  if (self->model_keys != NULL)
+    is_wanted = weft_module_tree_find_tensor (self->tree, output->name, &position)
+                    ? check_expected (self, output, position)
+                    : check_unexpected (self, conversion, output);
+  if (!is_wanted)
     {
-      g_autofree gchar *found = weft_shape_to_string (weft_tensor_get_shape (output->tensor));
-      g_autofree gchar *expected =
-          weft_shape_to_string (weft_module_tree_get_tensor_shape (self->tree, position));
-      g_autofree gchar *detail =
-          g_strdup_printf ("the checkpoint gives %s, the model has %s", found, expected);
-
-      weft_load_report_add (self->report, WEFT_FINDING_MISMATCHED, output->name, detail);
-      if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES) != 0)
-        return TRUE;
+      leave_out (self, conversion, output->name);
+      return TRUE;
     }
   if (!weft_state_dict_add (self->outputs, output->name, output->tensor, error))
     {
@@ -503,15 +581,6 @@ is_tied_to_output (WeftLoadPlan *self, const gchar *name)
   return FALSE;
 }
 
-static gboolean
-is_ignored (const gchar *const *patterns, const gchar *name)
-{
-  for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++)
-    if (g_regex_match_simple (patterns[i], name, 0, 0))
-      return TRUE;
-  return FALSE;
-}
-
 static void
 find_missing (WeftLoadPlan *self)
 {
@@ -520,7 +589,7 @@ find_missing (WeftLoadPlan *self)
       const gchar *name = weft_module_tree_get_tensor_name (self->tree, i);
 
       if (weft_module_tree_is_tensor_persistent (self->tree, i) && !has_output (self, name)
-          && !is_tied_to_output (self, name)
+          && !g_hash_table_contains (self->left_out, name) && !is_tied_to_output (self, name)
           && !is_ignored (weft_module_tree_get_ignore_on_load_missing (self->tree), name))
         weft_load_report_add (self->report, WEFT_FINDING_MISSING, name, NULL);
     }

@@ -51,6 +51,7 @@ check_condition (WeftLoadPlan *plan, WeftConversion *conversion, WeftOpContext *
     {
       guint position = g_array_index (conversion->sources, WeftConversionSource, i).position;
       gboolean are_equal = FALSE;
+      g_autofree gchar *reason = NULL;
 
       if (!have_equal_values (tensors->pdata[i], weft_state_dict_get_tensor (published, position), &are_equal,
                               cancellable, error))
@@ -60,11 +61,9 @@ check_condition (WeftLoadPlan *plan, WeftConversion *conversion, WeftOpContext *
         }
       if (are_equal)
         continue;
-      conversion->proof = WEFT_PROOF_LOSSY;
-      g_free (conversion->proof_reason);
-      conversion->proof_reason =
-          g_strdup_printf ("'%s' has other values than zero where the conversion drops elements",
-                           weft_state_dict_get_name (published, position));
+      reason = g_strdup_printf ("'%s' has other values than zero where the conversion drops elements",
+                                weft_state_dict_get_name (published, position));
+      weft_conversion_set_lossy (conversion, reason);
       weft_load_report_add (plan->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer,
                             conversion->proof_reason);
       return TRUE;

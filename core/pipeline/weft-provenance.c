@@ -168,6 +168,16 @@ append_conversion (GString *json, const WeftConversion *conversion)
   g_string_append (json, "]}");
 }
 
+static gboolean
+has_written_output (WeftLoadPlan *plan, const WeftConversion *conversion)
+{
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    if (!g_hash_table_contains (plan->left_out,
+                                g_array_index (conversion->outputs, WeftConversionOutput, i).name))
+      return TRUE;
+  return FALSE;
+}
+
 GBytes *
 weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
 {
@@ -200,7 +210,7 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
     {
       const WeftConversion *conversion = plan->conversions->pdata[i];
 
-      if (conversion->outputs->len == 0)
+      if (!has_written_output (plan, conversion))
         continue;
       g_string_append (json, is_first ? "\n    " : ",\n    ");
       is_first = FALSE;

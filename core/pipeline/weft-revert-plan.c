@@ -107,6 +107,19 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
   return TRUE;
 }
 
+/* Whether a conversion lost an output while converting. The others stay where they are then. */
+static gboolean
+is_incomplete (WeftRevertPlan *self, WeftConversion *conversion)
+{
+  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+
+  for (guint i = 0; conversion->proof == WEFT_PROOF_LOSSY && i < conversion->outputs->len; i++)
+    if (!weft_state_dict_find (state_dict, g_array_index (conversion->outputs, WeftConversionOutput, i).name,
+                               NULL))
+      return TRUE;
+  return FALSE;
+}
+
 static gboolean
 revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpContext *facts, gboolean *is_taken,
                    GError **error)
@@ -123,6 +136,8 @@ revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpConte
                    conversion->proof_reason);
       return FALSE;
     }
+  if (is_incomplete (self, conversion))
+    return TRUE;
   if (!find_runtime (self, conversion, runtime, &first, is_taken, error))
     return FALSE;
   tensors = weft_conversion_invert (conversion, runtime, published, facts, error);
@@ -161,6 +176,27 @@ add_rest (WeftRevertPlan *self, const gboolean *is_taken, GError **error)
   return TRUE;
 }
 
+static guint
+count_left_out (WeftRevertPlan *self)
+{
+  return weft_state_dict_get_n_tensors (self->provenance->published)
+         - (weft_state_dict_get_n_tensors (self->outputs) - self->n_added);
+}
+
+/* What was left out while converting does not come back. */
+static void
+note_left_out (WeftRevertPlan *self)
+{
+  guint n = count_left_out (self);
+  g_autofree gchar *detail =
+      g_strdup_printf ("%u of the published tensors were left out when they were converted and do not come "
+                       "back; the files are laid out anew",
+                       n);
+
+  if (n > 0)
+    weft_load_report_add (self->report, WEFT_FINDING_NOTE, "left out", detail);
+}
+
 static gboolean
 revert_by_record (WeftRevertPlan *self, GError **error)
 {
@@ -172,6 +208,7 @@ revert_by_record (WeftRevertPlan *self, GError **error)
   for (guint i = 0; i < self->provenance->conversions->len; i++)
     if (!revert_conversion (self, self->provenance->conversions->pdata[i], facts, is_taken, error))
       return FALSE;
+  note_left_out (self);
   return add_rest (self, is_taken, error);
 }
 
@@ -384,13 +421,13 @@ collect_metadata (WeftCheckpoint *checkpoint)
   return metadata;
 }
 
-/* By the record, byte for byte; or, if tensors were added or nothing is recorded, by the shards of the runtime. */
+/* By the record, byte for byte; or, if tensors were added or left out or nothing is recorded, by the shards of the runtime. */
 static WeftShardLayout *
 lay_out (WeftRevertPlan *self, GError **error)
 {
   g_autoptr (GPtrArray) metadata = NULL;
 
-  if (self->provenance != NULL && self->n_added == 0)
+  if (self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0)
     return weft_shard_layout_new_verbatim (self->outputs, (const gchar *const *) self->provenance->file_names,
                                            self->provenance->headers, self->provenance->index_name,
                                            self->provenance->index, error);
