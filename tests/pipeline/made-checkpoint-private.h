@@ -84,7 +84,8 @@ made_add_tensor (MadeFiles *files, const gchar *file_name, const gchar *line)
                           weft_dtype_get_name (dtype), strchr (words[0], '['), files->values->len);
   g_byte_array_append (files->values, g_bytes_get_data (bytes, NULL), (guint) g_bytes_get_size (bytes));
   g_string_append_printf (files->header, "%u]}", files->values->len);
-  g_string_append_printf (files->weight_map, "%s\"%s\": \"%s\"", files->weight_map->len > 0 ? ", " : "", name, file_name);
+  g_string_append_printf (files->weight_map, "%s\"%s\": \"%s\"", files->weight_map->len > 0 ? ", " : "", name,
+                          file_name);
 }
 
 static inline void
@@ -108,7 +109,8 @@ static inline void
 made_write (const gchar *folder, const gchar *config, const gchar *tensors)
 {
   g_auto (GStrv) lines = g_strsplit (tensors, "\n", -1);
-  MadeFiles files = { g_string_new ("{\"__metadata__\":{\"format\":\"pt\"}"), g_byte_array_new (), g_string_new (NULL), 0 };
+  MadeFiles files = { g_string_new ("{\"__metadata__\":{\"format\":\"pt\"}"), g_byte_array_new (),
+                      g_string_new (NULL), 0 };
   const gchar *file_name = NULL;
 
   for (guint i = 0; lines[i] != NULL; i++)
@@ -127,7 +129,8 @@ made_write (const gchar *folder, const gchar *config, const gchar *tensors)
   made_finish_file (&files, folder, file_name);
   if (files.n_files > 1)
     {
-      g_autofree gchar *index = g_strdup_printf ("{\"metadata\": {}, \"weight_map\": {%s}}", files.weight_map->str);
+      g_autofree gchar *index =
+          g_strdup_printf ("{\"metadata\": {}, \"weight_map\": {%s}}", files.weight_map->str);
 
       fixture_write (folder, "model.safetensors.index.json", index, -1);
     }
@@ -154,7 +157,8 @@ made_append_tensor (GString *text, const gchar *name, WeftTensor *tensor)
   g_assert_no_error (error);
   g_string_append_printf (text, "%s: %s[", name, weft_dtype_get_name (weft_tensor_get_dtype (tensor)));
   for (guint i = 0; i < weft_tensor_get_rank (tensor); i++)
-    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? "," : "", weft_tensor_get_dim (tensor, (gint) i));
+    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? "," : "",
+                            weft_tensor_get_dim (tensor, (gint) i));
   g_string_append_c (text, ']');
   for (gsize i = 0; i < g_bytes_get_size (bytes) / sizeof (gfloat); i++)
     g_string_append_printf (text, " %g", (gdouble) ((const gfloat *) g_bytes_get_data (bytes, NULL))[i]);
@@ -172,7 +176,9 @@ made_show (WeftStateDict *state_dict)
     {
       guint at = i;
 
-      while (at > 0 && weft_text_compare_natural (names->pdata[at - 1], weft_state_dict_get_name (state_dict, i)) > 0)
+      while (at > 0
+             && weft_text_compare_natural (names->pdata[at - 1], weft_state_dict_get_name (state_dict, i))
+                    > 0)
         at--;
       g_ptr_array_insert (names, (gint) at, (gpointer) weft_state_dict_get_name (state_dict, i));
     }
@@ -208,15 +214,16 @@ made_model (const gchar *model, const gchar *tensors, const gchar *members)
   g_autoptr (GError) error = NULL;
   WeftModuleTree *tree;
 
-  g_string_printf (text, "{'class':'%s','model_type':'%s','base_model_prefix':'%s'%s,'tensors':[", words[0], words[1],
-                   strcmp (words[2], "-") == 0 ? "" : words[2], members != NULL ? members : "");
+  g_string_printf (text, "{'class':'%s','model_type':'%s','base_model_prefix':'%s'%s,'tensors':[", words[0],
+                   words[1], strcmp (words[2], "-") == 0 ? "" : words[2], members != NULL ? members : "");
   for (guint i = 0; lines[i] != NULL && *lines[i] != '\0'; i++)
     {
       g_auto (GStrv) parts = g_strsplit (lines[i], ": ", 2);
       g_autofree gchar *type = g_strndup (parts[1], strcspn (parts[1], "["));
       g_autofree gchar *shape = g_strndup (strchr (parts[1], '['), strcspn (strchr (parts[1], '['), " "));
 
-      g_string_append_printf (text, "%s{'name':'%s','shape':%s,'dtype':'%s','persistent':true,'is_buffer':false}",
+      g_string_append_printf (text,
+                              "%s{'name':'%s','shape':%s,'dtype':'%s','persistent':true,'is_buffer':false}",
                               i > 0 ? "," : "", parts[0], shape, type);
     }
   g_string_append (text, "]}");
@@ -239,9 +246,11 @@ made_mapping (const gchar *transforms)
 }
 
 /* `old -> new` as a rule. */
-#define RENAME(source, target) "{'type':'WeightRenaming','source_patterns':['" source "'],'target_patterns':['" target "']}"
-#define CONVERT(sources, targets, ops)                                                                                          \
-  "{'type':'WeightConverter','source_patterns':[" sources "],'target_patterns':[" targets "],'operations':[" ops "]}"
+#define RENAME(source, target) \
+  "{'type':'WeightRenaming','source_patterns':['" source "'],'target_patterns':['" target "']}"
+#define CONVERT(sources, targets, ops)                                                    \
+  "{'type':'WeightConverter','source_patterns':[" sources "],'target_patterns':[" targets \
+  "],'operations':[" ops "]}"
 #define OP(name) "{'type':'" name "'}"
 #define OP_DIM(name, dim) "{'type':'" name "','dim':" #dim "}"
 
@@ -251,19 +260,21 @@ made_convert (const gchar *source, const gchar *target, WeftLoadOptions *options
 {
   g_autoptr (WeftCheckpoint) checkpoint = weft_checkpoint_open (source, NULL, error);
   g_autoptr (WeftLoadPlan) plan = checkpoint != NULL ? weft_load_plan_new (checkpoint, options, error) : NULL;
-  g_autoptr (WeftSafetensorsSink) sink
-      = plan != NULL ? weft_safetensors_sink_new_full (target, WEFT_OUTPUT_FLAGS_NO_SYNC, error) : NULL;
+  g_autoptr (WeftSafetensorsSink) sink =
+      plan != NULL ? weft_safetensors_sink_new_full (target, WEFT_OUTPUT_FLAGS_NO_SYNC, error) : NULL;
 
   return sink != NULL && weft_load_plan_execute (plan, WEFT_SINK (sink), NULL, NULL, NULL, error);
 }
 
 static inline gboolean
-made_revert (const gchar *source, const gchar *target, WeftLoadOptions *options, WeftRevertFlags flags, GError **error)
+made_revert (const gchar *source, const gchar *target, WeftLoadOptions *options, WeftRevertFlags flags,
+             GError **error)
 {
   g_autoptr (WeftCheckpoint) checkpoint = weft_checkpoint_open (source, NULL, error);
-  g_autoptr (WeftRevertPlan) plan = checkpoint != NULL ? weft_revert_plan_new (checkpoint, options, flags, error) : NULL;
-  g_autoptr (WeftSafetensorsSink) sink
-      = plan != NULL ? weft_safetensors_sink_new_full (target, WEFT_OUTPUT_FLAGS_NO_SYNC, error) : NULL;
+  g_autoptr (WeftRevertPlan) plan =
+      checkpoint != NULL ? weft_revert_plan_new (checkpoint, options, flags, error) : NULL;
+  g_autoptr (WeftSafetensorsSink) sink =
+      plan != NULL ? weft_safetensors_sink_new_full (target, WEFT_OUTPUT_FLAGS_NO_SYNC, error) : NULL;
 
   return sink != NULL && weft_revert_plan_execute (plan, WEFT_SINK (sink), NULL, NULL, NULL, error);
 }
@@ -292,8 +303,8 @@ made_assert_same_folder (const gchar *a, const gchar *b)
           g_autoptr (GBytes) a_bytes = fixture_read (a, name);
           g_autoptr (GBytes) b_bytes = fixture_read (b, name);
 
-          g_assert_cmpmem (g_bytes_get_data (a_bytes, NULL), g_bytes_get_size (a_bytes), g_bytes_get_data (b_bytes, NULL),
-                           g_bytes_get_size (b_bytes));
+          g_assert_cmpmem (g_bytes_get_data (a_bytes, NULL), g_bytes_get_size (a_bytes),
+                           g_bytes_get_data (b_bytes, NULL), g_bytes_get_size (b_bytes));
           n[side]++;
         }
     }
@@ -332,7 +343,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (MadeFolders, made_folders_clear)
 
 /* @published becomes @runtime, and every byte comes back. */
 static inline void
-made_assert_round_trip (const gchar *config, const gchar *published, WeftLoadOptions *options, const gchar *runtime)
+made_assert_round_trip (const gchar *config, const gchar *published, WeftLoadOptions *options,
+                        const gchar *runtime)
 {
   g_auto (MadeFolders) folders = { 0 };
   g_autoptr (GError) error = NULL;
@@ -349,12 +361,23 @@ made_assert_round_trip (const gchar *config, const gchar *published, WeftLoadOpt
   made_assert_same_folder (folders.published, folders.back);
 }
 
+/* A message holds all of @parts (split at `|`). */
+static inline void
+made_assert_message (GError *error, const gchar *parts)
+{
+  g_auto (GStrv) words = g_strsplit (parts, "|", -1);
+
+  for (guint i = 0; words[i] != NULL; i++)
+    if (strstr (error->message, words[i]) == NULL)
+      g_error ("'%s' is not in: %s", words[i], error->message);
+}
+
 /* The load stops with a message that holds all of @parts (split at `|`), and nothing is written. */
 static inline void
-made_assert_refused (const gchar *config, const gchar *published, WeftLoadOptions *options, gint code, const gchar *parts)
+made_assert_refused (const gchar *config, const gchar *published, WeftLoadOptions *options, gint code,
+                     const gchar *parts)
 {
   g_auto (MadeFolders) folders = { 0 };
-  g_auto (GStrv) words = g_strsplit (parts, "|", -1);
   g_autoptr (GError) error = NULL;
   g_autofree gchar *partial = NULL;
 
@@ -363,9 +386,7 @@ made_assert_refused (const gchar *config, const gchar *published, WeftLoadOption
   made_write (folders.published, config, published);
   g_assert_false (made_convert (folders.published, folders.runtime, options, &error));
   g_assert_error (error, WEFT_ERROR, code);
-  for (guint i = 0; words[i] != NULL; i++)
-    if (strstr (error->message, words[i]) == NULL)
-      g_error ("'%s' is not in: %s", words[i], error->message);
+  made_assert_message (error, parts);
   g_assert_false (g_file_test (folders.runtime, G_FILE_TEST_EXISTS));
   g_assert_false (g_file_test (partial, G_FILE_TEST_EXISTS));
 }

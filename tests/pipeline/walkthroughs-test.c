@@ -26,8 +26,9 @@ static const struct
     "model.layers.0.self_attn.q_proj.weight: BF16[2,2] 3 4 5 6\n" },
   /* A rename, then one converter on its result; the reversed converter first, then the reversed rename. */
   { "order", NULL, NULL, NULL, NULL,
-    RENAME ("^old_prefix", "encoder") ","
-    CONVERT ("'attn.qkv_proj.weight'", "'attn.q_proj.weight','attn.k_proj.weight','attn.v_proj.weight'", OP_DIM ("Chunk", 0)),
+    RENAME ("^old_prefix", "encoder") "," CONVERT (
+        "'attn.qkv_proj.weight'", "'attn.q_proj.weight','attn.k_proj.weight','attn.v_proj.weight'",
+        OP_DIM ("Chunk", 0)),
     "old_prefix.attn.qkv_proj.weight: F32[3,1] 1\n"
     "old_prefix.norm: F32[1] 9\n",
     "encoder.attn.k_proj.weight: F32[1,1] 2\n"
@@ -100,7 +101,8 @@ static const struct
     "mask_head.conv1.norm.weight: F32[1] 4\n"
     "mask_head.out_proj.weight: F32[1] 6\n" },
   /* m:n: the list of experts is cut in two runs, each stacked; going back numbers them through. */
-  { "ernie", "{'model_type':'ernie4_5_vl_moe','architectures':['Ernie4_5_VLMoeForConditionalGeneration']}", NULL, NULL, NULL, NULL,
+  { "ernie", "{'model_type':'ernie4_5_vl_moe','architectures':['Ernie4_5_VLMoeForConditionalGeneration']}",
+    NULL, NULL, NULL, NULL,
     "model.layers.1.mlp.experts.0.down_proj.weight: F32[1,2] 0\n"
     "model.layers.1.mlp.experts.1.down_proj.weight: F32[1,2] 10\n"
     "model.layers.1.mlp.experts.2.down_proj.weight: F32[1,2] 20\n"
@@ -164,7 +166,8 @@ test_mixtral (void)
       g_string_append_printf (down, " %d %d", 200 + 2 * i, 201 + 2 * i);
     }
   runtime = g_strdup_printf ("%s\n%s\nmodel.layers.0.mlp.gate.weight: F32[1] 999\n", down->str, gate_up->str);
-  made_assert_round_trip ("{'model_type':'mixtral','architectures':['MixtralForCausalLM']}", published->str, NULL, runtime);
+  made_assert_round_trip ("{'model_type':'mixtral','architectures':['MixtralForCausalLM']}", published->str,
+                          NULL, runtime);
 }
 
 int
