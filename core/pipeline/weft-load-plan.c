@@ -5,6 +5,7 @@
 
 #include "base/weft-json.h"
 #include "checkpoint/weft-safetensors-sink.h"
+#include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-output-private.h"
 
 G_DEFINE_FINAL_TYPE (WeftLoadPlan, weft_load_plan, G_TYPE_OBJECT)
@@ -79,57 +80,6 @@ find_model (WeftLoadPlan *self, GError **error)
 }
 
 static gboolean
-append_named (WeftTransformList *list, WeftMappingRegistry *registry, const gchar *name, gboolean is_required,
-              GError **error)
-{
-  g_autoptr (GError) local_error = NULL;
-  g_autoptr (WeftTransformList) named = weft_mapping_registry_lookup (registry, name, &local_error);
-
-  if (local_error != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&local_error));
-      return FALSE;
-    }
-  if (named == NULL && is_required)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-                   "there is no mapping '%s'; `weft mappings` lists the names", name);
-      return FALSE;
-    }
-  if (named != NULL)
-    weft_transform_list_append_list (list, named);
-  return TRUE;
-}
-
-/* A list that the caller named or gave, in place of what the model's type and class would find. */
-static WeftTransformList *
-assemble_given (WeftLoadPlan *self, WeftMappingRegistry *registry, GError **error)
-{
-  WeftTransformList *mapping = weft_load_options_get_mapping (self->options);
-  const gchar *model_type = weft_load_options_get_model_type (self->options);
-  g_autoptr (WeftTransformList) list =
-      weft_transform_list_copy (weft_load_options_get_key_mapping (self->options), error);
-  g_autoptr (WeftTransformList) copy = NULL;
-
-  if (list == NULL)
-    return NULL;
-  for (guint i = 0; i < weft_transform_list_get_n_transforms (list); i++)
-    weft_weight_transform_set_origin (weft_transform_list_get_transform (list, i), "key mapping", i);
-  if (mapping != NULL)
-    {
-      copy = weft_transform_list_copy (mapping, error);
-      if (copy == NULL)
-        return NULL;
-      weft_transform_list_append_list (list, copy);
-    }
-  if (model_type != NULL && !append_named (list, registry, model_type, TRUE, error))
-    return NULL;
-  if (!append_named (list, registry, "legacy", FALSE, error))
-    return NULL;
-  return g_steal_pointer (&list);
-}
-
-static gboolean
 find_transforms (WeftLoadPlan *self, GError **error)
 {
   WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
@@ -141,7 +91,7 @@ find_transforms (WeftLoadPlan *self, GError **error)
     return FALSE;
   if (self->tree == NULL || weft_load_options_get_mapping (self->options) != NULL
       || weft_load_options_get_model_type (self->options) != NULL)
-    self->transforms = assemble_given (self, registry, error);
+    self->transforms = weft_caller_rules_assemble (self->options, registry, TRUE, error);
   else
     {
       self->transforms = weft_mapping_assemble (
@@ -313,51 +263,43 @@ add_key (WeftLoadPlan *self, guint position, GError **error)
   return add_plain (self, name, position, error);
 }
 
+/* Whether the mapping that the config led to has rules, none of which matched. */
+static gboolean
+is_model_unmatched (WeftLoadPlan *self)
+{
+  gboolean has_rules = FALSE;
+
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (self->transforms, i);
+
+      if (!weft_caller_rules_is_of_model (rule))
+        continue;
+      if (weft_weight_transform_get_used (rule))
+        return FALSE;
+      has_rules = TRUE;
+    }
+  return has_rules;
+}
+
 static gboolean
 check_used (WeftLoadPlan *self, GError **error)
 {
-  guint n = weft_transform_list_get_n_transforms (self->transforms);
-  gboolean is_given = weft_load_options_get_mapping (self->options) != NULL
-                      || weft_load_options_get_model_type (self->options) != NULL;
-  gboolean any_used = FALSE;
-
-  for (guint i = 0; i < n; i++)
-    {
-      WeftWeightTransform *transform = weft_transform_list_get_transform (self->transforms, i);
-      const gchar *origin = weft_weight_transform_get_origin (transform);
-
-      any_used = any_used || weft_weight_transform_get_used (transform);
-      if (g_strcmp0 (origin, "key mapping") == 0 && !weft_weight_transform_get_used (transform))
-        {
-          g_set_error (
-              error, WEFT_ERROR, WEFT_ERROR_MISSING,
-              "key mapping %u ('%s' -> '%s') matches no tensor of the checkpoint; `weft inspect` lists the names",
-              weft_weight_transform_get_origin_index (transform) + 1,
-              weft_weight_transform_get_written_sources (transform)[0],
-              weft_weight_transform_get_written_targets (transform)[0]);
-          return FALSE;
-        }
-    }
-  if (is_given && !any_used)
-    {
-      g_set_error (
-          error, WEFT_ERROR, WEFT_ERROR_MISSING,
-          "no rule of the mapping that was asked for matches any of the %u tensors of %s; is it the mapping of another model, "
-          "or is the checkpoint in its runtime layout already?",
-          weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (self->checkpoint)),
-          weft_checkpoint_get_path (self->checkpoint));
-      return FALSE;
-    }
-  if (self->model_keys != NULL && self->n_known == 0 && g_hash_table_size (self->model_keys) > 0)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-                   "none of the tensors of %s is one of %s; this config does not describe this checkpoint",
-                   weft_checkpoint_get_path (self->checkpoint),
-                   weft_module_tree_get_class (self->tree) != NULL ? weft_module_tree_get_class (self->tree)
-                                                                   : "the model");
-      return FALSE;
-    }
-  return TRUE;
+  if (!weft_caller_rules_check_used (self->options, self->transforms, self->checkpoint, "runtime", error))
+    return FALSE;
+  if (self->model_keys == NULL && is_model_unmatched (self))
+    weft_load_report_add (
+        self->report, WEFT_FINDING_NOTE, "mapping",
+        "no rule of the model's mapping matches a tensor: the checkpoint is in its runtime layout already, "
+        "or it is not what its config says");
+  if (self->model_keys == NULL || self->n_known > 0 || g_hash_table_size (self->model_keys) == 0)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+               "none of the tensors of %s is one of %s; this config does not describe this checkpoint",
+               weft_checkpoint_get_path (self->checkpoint),
+               weft_module_tree_get_class (self->tree) != NULL ? weft_module_tree_get_class (self->tree)
+                                                               : "the model");
+  return FALSE;
 }
 
 /* The dtype that the config asks for, or the model's. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "checkpoint/weft-safetensors-sink.h"
+#include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-load-plan-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-provenance-private.h"
@@ -212,47 +213,44 @@ revert_by_record (WeftRevertPlan *self, GError **error)
   return add_rest (self, is_taken, error);
 }
 
-/* The rules of the model for the way back: without those for old names, and without changes of prefix. */
+static WeftTransformList *
+find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError **error)
+{
+  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
+  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
+  g_autoptr (WeftModuleTree) tree = given != NULL ? g_object_ref (given) : NULL;
+
+  if (tree == NULL && config == NULL)
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_MISSING,
+          "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
+          weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+      return NULL;
+    }
+  if (tree == NULL)
+    tree = weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error);
+  if (tree == NULL)
+    return NULL;
+  return weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (self->options), FALSE,
+                                error);
+}
+
+/* The rules for the way back: without those for old names, and without changes of prefix. */
 static WeftTransformList *
 find_inverse (WeftRevertPlan *self, GError **error)
 {
   WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
-  WeftModuleTree *given_tree = weft_load_options_get_module_tree (self->options);
-  WeftTransformList *mapping = weft_load_options_get_mapping (self->options);
-  const gchar *model_type = weft_load_options_get_model_type (self->options);
-  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
+  gboolean has_mapping = weft_load_options_get_mapping (self->options) != NULL
+                         || weft_load_options_get_model_type (self->options) != NULL;
   g_autoptr (WeftMappingRegistry) registry =
       given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
-  g_autoptr (WeftModuleTree) tree = given_tree != NULL ? g_object_ref (given_tree) : NULL;
   g_autoptr (WeftTransformList) list = NULL;
 
   if (registry == NULL)
     return NULL;
-  if (mapping != NULL)
-    list = g_object_ref (mapping);
-  else if (model_type != NULL)
-    {
-      list = weft_mapping_registry_lookup (registry, model_type, error);
-      if (list == NULL && (error == NULL || *error == NULL))
-        g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-                     "there is no mapping '%s'; `weft mappings` lists the names", model_type);
-    }
-  else
-    {
-      if (tree == NULL && config == NULL)
-        {
-          g_set_error (
-              error, WEFT_ERROR, WEFT_ERROR_MISSING,
-              "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
-              weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
-          return NULL;
-        }
-      if (tree == NULL)
-        tree = weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error);
-      list = tree != NULL ? weft_mapping_assemble (
-                 registry, tree, weft_load_options_get_key_mapping (self->options), FALSE, error)
-                          : NULL;
-    }
+  list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
+                     : find_rules_of_model (self, registry, error);
   return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error)
                       : NULL;
 }
@@ -366,6 +364,8 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
   for (guint i = 0; i < weft_state_dict_get_n_tensors (state_dict); i++)
     if (!collect_key (self, inverse, i, buckets, by_name, error))
       return FALSE;
+  if (!weft_caller_rules_check_used (self->options, inverse, self->checkpoint, "published", error))
+    return FALSE;
   for (guint i = 0; i < buckets->len; i++)
     if (!run_bucket (self, buckets->pdata[i], inverse, facts, error))
       return FALSE;
