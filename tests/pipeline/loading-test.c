@@ -96,6 +96,8 @@ static const struct
     "'e.0.w1' and 'gate_up' both become 'gate_up'|WeightConverter", 0, NULL },
   { "mapping-of-another-model", EXPERT_RULE, NULL, "model.w: F32[1]", WEFT_ERROR_MISSING,
     "no rule of the mapping|1 tensors|another model", 0, NULL },
+  { "mapping-beside-rules-for-old-names", EXPERT_RULE, NULL, "a.LayerNorm.gamma: F32[1]", WEFT_ERROR_MISSING,
+    "no rule of the mapping|1 tensors|another model", 0, NULL },
   { "checkpoint-of-another-model", NULL, "layers.0.w: F32[1]", "blocks.0.w: F32[1]\nblocks.1.w: F32[1]",
     WEFT_ERROR_MISSING, "none of the tensors|TestModel|config", 0, NULL },
   { "missing", NULL, "a: F32[1]\nb: F32[1]\nc: F32[2]", "a: F32[1] 5", WEFT_ERROR_MISSING,
@@ -216,6 +218,43 @@ test_key_mapping (void)
   g_assert_no_error (error);
   made_assert_refused (NULL, "encoder.w: F32[1]\nx: F32[1]", options, WEFT_ERROR_MISSING,
                        "key mapping 2 ('^decoder\\.' -> 'model.') matches no tensor|weft inspect");
+}
+
+/* With a model's own mapping as without one. */
+static void
+test_key_mapping_of_a_model (void)
+{
+  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
+  g_autoptr (GError) error = NULL;
+
+  weft_load_options_add_key_mapping (options, "^decoder\\.", "model.", &error);
+  g_assert_no_error (error);
+  made_assert_refused ("{'model_type':'llama'}", "model.w: F32[1]", options, WEFT_ERROR_MISSING,
+                       "key mapping 1|matches no tensor");
+}
+
+/* Open mode cannot tell a fused checkpoint from one of another model; it says so. */
+static void
+test_model_unmatched (void)
+{
+  static const gchar *const published[] = { "model.layers.0.mlp.gate.weight: F32[1]",
+                                            "h.0.attn.c_attn.weight: F32[1]" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (published); i++)
+    {
+      g_auto (MadeFolders) folders = { 0 };
+      g_autoptr (WeftCheckpoint) checkpoint = NULL;
+      g_autoptr (WeftLoadPlan) plan = NULL;
+      g_autoptr (GError) error = NULL;
+
+      made_folders_init (&folders);
+      made_write (folders.published, "{'model_type':'mixtral'}", published[i]);
+      checkpoint = made_open (folders.published);
+      plan = weft_load_plan_new (checkpoint, NULL, &error);
+      g_assert_no_error (error);
+      g_assert_cmpstr (weft_load_report_get_name (weft_load_plan_get_report (plan), WEFT_FINDING_NOTE, 0), ==,
+                       "mapping");
+    }
 }
 
 /* Of a key mapping, the caller's rules come before the model's. */
@@ -449,6 +488,8 @@ main (int argc, char **argv)
   g_test_add_func ("/loading/failed-is-never-allowed", test_failed_is_never_allowed);
   g_test_add_func ("/loading/key-mapping", test_key_mapping);
   g_test_add_func ("/loading/key-mapping-before-mapping", test_key_mapping_before_mapping);
+  g_test_add_func ("/loading/key-mapping-of-a-model", test_key_mapping_of_a_model);
+  g_test_add_func ("/loading/model-unmatched", test_model_unmatched);
   g_test_add_func ("/loading/unexpected", test_unexpected);
   g_test_add_func ("/loading/ignored", test_ignored);
   g_test_add_func ("/loading/unexpected-target", test_unexpected_target);
