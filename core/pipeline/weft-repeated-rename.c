@@ -21,13 +21,14 @@ matches_inside_target (GRegex *regex, const gchar *key, const gchar *target)
   return FALSE;
 }
 
-/* The regex of a rule that could fire on its own target; %NULL for all others. */
+/* The regex of a rule that could fire on its own target; %NULL for all others. Kinds with a guard of their own are none. */
 static GRegex *
 find_regex (WeftWeightTransform *rule)
 {
-  const gchar *target = WEFT_IS_WEIGHT_RENAMING (rule) && weft_weight_transform_get_used (rule)
-                            ? weft_weight_transform_get_target_patterns (rule)[0]
-                            : NULL;
+  const gchar *target =
+      G_OBJECT_TYPE (rule) == WEFT_TYPE_WEIGHT_RENAMING && weft_weight_transform_get_used (rule)
+          ? weft_weight_transform_get_target_patterns (rule)[0]
+          : NULL;
   g_autoptr (GRegex) regex = NULL;
 
   if (target == NULL || strchr (target, '\\') != NULL)
