@@ -156,6 +156,30 @@ weft_load_plan_to_json (WeftLoadPlan *self)
   return json_builder_get_root (builder);
 }
 
+/**
+ * weft_load_plan_describe_output:
+ * @self: a plan
+ * @position: position of an output
+ *
+ * Returns: (transfer full): what it is made of, for a person: a name, or a number of tensors and the ops
+ * Since: 1.0
+ */
+gchar *
+weft_load_plan_describe_output (WeftLoadPlan *self, guint position)
+{
+  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftConversion *conversion = self->output_conversions->pdata[position];
+  guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
+  GString *text = g_string_new (weft_state_dict_get_name (published, first));
+  GPtrArray *ops = conversion->converter != NULL ? weft_weight_converter_get_operations (conversion->converter) : NULL;
+
+  if (conversion->sources->len > 1)
+    g_string_append_printf (text, " and %u more", conversion->sources->len - 1);
+  for (guint i = 0; ops != NULL && i < ops->len; i++)
+    g_string_append_printf (text, "%s%s", i == 0 ? " by " : ", ", weft_conversion_ops_get_name (ops->pdata[i]));
+  return g_string_free (text, FALSE);
+}
+
 static const gchar *
 get_outcome_name (WeftTrialOutcome outcome)
 {
