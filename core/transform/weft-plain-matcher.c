@@ -41,6 +41,8 @@ struct _WeftPlainMatcher
   GArray *atoms;
   gboolean is_anchored;
   guint n_captures;
+  gchar *landmark; /* (nullable): text that stands at a fixed distance from the start of every match */
+  gsize landmark_offset;
 };
 
 typedef struct
@@ -63,6 +65,7 @@ void
 weft_plain_matcher_free (WeftPlainMatcher *self)
 {
   g_array_unref (self->atoms);
+  g_free (self->landmark);
   g_free (self);
 }
 
@@ -195,6 +198,24 @@ read_atom (WeftPlainMatcher *self, const gchar **cursor, guint *open_group)
   return read_group_edge (self, cursor, open_group);
 }
 
+/* The first run of certain bytes in the text that every match starts with. */
+static void
+find_landmark (WeftPlainMatcher *self)
+{
+  const Atom *first = NULL;
+
+  for (guint i = 0; i < self->atoms->len && (first == NULL || first->kind == ATOM_OPEN); i++)
+    first = &g_array_index (self->atoms, Atom, i);
+  if (first == NULL || first->kind != ATOM_TEXT)
+    return;
+  while (self->landmark_offset < first->length && first->text[self->landmark_offset] == ANY_BYTE)
+    self->landmark_offset++;
+  self->landmark = g_strdup (first->text + self->landmark_offset);
+  *strchrnul (self->landmark, ANY_BYTE) = '\0';
+  if (self->landmark[0] == '\0')
+    g_clear_pointer (&self->landmark, g_free);
+}
+
 /* weft_plain_matcher_new: a matcher for the regular expression @pattern, or %NULL if it is not plain. */
 WeftPlainMatcher *
 weft_plain_matcher_new (const gchar *pattern)
@@ -211,6 +232,7 @@ weft_plain_matcher_new (const gchar *pattern)
   while (*cursor != '\0')
     if (self->atoms->len == MAX_ATOMS || !read_atom (self, &cursor, &open_group))
       return NULL;
+  find_landmark (self);
   return open_group == 0 ? g_steal_pointer (&self) : NULL;
 }
 
@@ -268,6 +290,20 @@ fits (Search *search, const Atom *atom, gsize *position)
     }
 }
 
+/* Whether the atom at @index is text that cannot start at @position: most positions of a repeated atom are passed over
+ * by this. */
+static gboolean
+is_hopeless (const Search *search, guint index, gsize position)
+{
+  const Atom *atom;
+
+  if (index >= search->matcher->atoms->len)
+    return FALSE;
+  atom = &g_array_index (search->matcher->atoms, Atom, index);
+  return atom->kind == ATOM_TEXT && atom->text[0] != ANY_BYTE
+         && (position == search->length || search->text[position] != atom->text[0]);
+}
+
 static gssize
 match_from (Search *search, guint index, gsize position)
 {
@@ -291,8 +327,10 @@ match_from (Search *search, guint index, gsize position)
           furthest++;
       for (gsize n_left = furthest - position + 1; n_left > atom->number; n_left--)
         {
-          gssize end = match_from (search, index + 1, position + n_left - 1);
+          gssize end = -1;
 
+          if (!is_hopeless (search, index + 1, position + n_left - 1))
+            end = match_from (search, index + 1, position + n_left - 1);
           if (end >= 0)
             return end;
         }
@@ -311,8 +349,19 @@ weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsiz
 
   for (gsize start = 0; start <= last; start++)
     {
-      gssize end = match_from (&search, 0, start);
+      gssize end;
 
+      if (self->landmark != NULL && !self->is_anchored)
+        {
+          const gchar *found = start + self->landmark_offset <= length
+                                   ? strstr (text + start + self->landmark_offset, self->landmark)
+                                   : NULL;
+
+          if (found == NULL)
+            return WEFT_PLAIN_RESULT_NO_MATCH;
+          start = (gsize) (found - text) - self->landmark_offset;
+        }
+      end = match_from (&search, 0, start);
       if (search.n_steps > MAX_STEPS)
         return WEFT_PLAIN_RESULT_GIVEN_UP;
       if (end >= 0)
