@@ -22,7 +22,9 @@ typedef struct
   guint first_group; /* number of its named group in the regular expression */
   WeftPlainMatcher *plain;
   gchar *literal; /* (nullable) */
+  gsize rare;     /* index in it of a character that is rare in names */
   gboolean is_literal_anchored;
+  gboolean repeats_literal; /* of the branch before */
 } Branch;
 
 struct _WeftPattern
@@ -112,6 +114,27 @@ inspect_regex (Branch *branch, const gchar *source, GError **error)
   return TRUE;
 }
 
+/* Names are made of a few letters; one of the others tells at a glance that a text is not there. */
+static gsize
+find_rare (const gchar *literal)
+{
+  gsize index = strcspn (literal, "bcfghjkquvxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+  return literal[index] != '\0' ? index : 0;
+}
+
+static gboolean
+contains (const gchar *text, const Branch *branch)
+{
+  gsize length = strlen (branch->literal);
+
+  for (const gchar *c = strchr (text, branch->literal[branch->rare]); c != NULL;
+       c = strchr (c + 1, branch->literal[branch->rare]))
+    if ((gsize) (c - text) >= branch->rare && strncmp (c - branch->rare, branch->literal, length) == 0)
+      return TRUE;
+  return FALSE;
+}
+
 static gboolean
 init_branch (Branch *branch, guint index, const gchar *source, GError **error)
 {
@@ -123,6 +146,8 @@ init_branch (Branch *branch, guint index, const gchar *source, GError **error)
   branch->is_literal_anchored = branch->literal != NULL;
   if (branch->literal == NULL)
     branch->literal = weft_pattern_longest_literal (branch->text);
+  if (branch->literal != NULL)
+    branch->rare = find_rare (branch->literal);
   if (branch->plain == NULL)
     return inspect_regex (branch, source, error);
   branch->n_captures = weft_plain_matcher_get_n_captures (branch->plain);
@@ -185,6 +210,7 @@ weft_pattern_new (const gchar *const *sources, GError **error)
     {
       Branch *branch = &g_array_index (self->branches, Branch, i);
 
+      branch->repeats_literal = i > 0 && g_strcmp0 (branch->literal, branch[-1].literal) == 0;
       branch->first_group = group;
       group += 1 + branch->n_captures;
       self->is_plain &= branch->plain != NULL;
@@ -226,8 +252,12 @@ weft_pattern_may_match (const WeftPattern *self, const gchar *key)
   if (!self->has_literals)
     return TRUE;
   for (guint i = 0; i < self->branches->len; i++)
-    if (strstr (key, g_array_index (self->branches, Branch, i).literal) != NULL)
-      return TRUE;
+    {
+      const Branch *branch = &g_array_index (self->branches, Branch, i);
+
+      if (!branch->repeats_literal && contains (key, branch))
+        return TRUE;
+    }
   return FALSE;
 }
 
@@ -340,7 +370,7 @@ has_literal (const WeftPattern *self, const gchar *text)
     {
       const Branch *branch = &g_array_index (self->branches, Branch, i);
 
-      if (branch->is_literal_anchored ? g_str_has_prefix (text, branch->literal) : strstr (text, branch->literal) != NULL)
+      if (branch->is_literal_anchored ? g_str_has_prefix (text, branch->literal) : contains (text, branch))
         return TRUE;
     }
   return FALSE;
@@ -353,8 +383,6 @@ weft_pattern_search (WeftPattern *self, const gchar *text, WeftPatternMatch *mat
 {
   gsize length;
 
-  if (self->has_literals && !has_literal (self, text))
-    return FALSE;
   if (self->is_plain && is_printable_ascii (text, &length))
     {
       WeftPlainResult result = search_plain (self, text, length, match);
@@ -362,5 +390,7 @@ weft_pattern_search (WeftPattern *self, const gchar *text, WeftPatternMatch *mat
       if (result != WEFT_PLAIN_RESULT_GIVEN_UP)
         return result == WEFT_PLAIN_RESULT_MATCH;
     }
+  if (self->has_literals && !has_literal (self, text))
+    return FALSE;
   return weft_pattern_search_regex (self, text, match, error);
 }
