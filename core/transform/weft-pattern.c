@@ -92,22 +92,24 @@ inspect_regex (Branch *branch, const gchar *source, GError **error)
 
   if (weft_pattern_highest_reference (source) > 0)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                   "source '%s' refers to a capture; only one '\\1', that stands for the target's group, is possible",
-                   source);
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+          "source '%s' refers to a capture; only one '\\1', that stands for the target's group, is possible",
+          source);
       return FALSE;
     }
   if (strstr (source, "(?P<g") != NULL || strstr (source, "(?<g") != NULL || strstr (source, "(?'g") != NULL)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                   "source '%s' names a group that starts with 'g'; those names are taken, choose another", source);
+                   "source '%s' names a group that starts with 'g'; those names are taken, choose another",
+                   source);
       return FALSE;
     }
   regex = g_regex_new (branch->text, G_REGEX_NEWLINE_LF, 0, &local_error);
   if (regex == NULL)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "source '%s' is no valid regular expression: %s", source,
-                   local_error->message);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "source '%s' is no valid regular expression: %s",
+                   source, local_error->message);
       return FALSE;
     }
   branch->n_captures = (guint) g_regex_get_capture_count (regex);
@@ -176,8 +178,8 @@ read_sources (WeftPattern *self, const gchar *const *sources, GError **error)
 
       if (i == MAX_BRANCHES)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "more than %d sources in one rule; write several rules",
-                       MAX_BRANCHES);
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                       "more than %d sources in one rule; write several rules", MAX_BRANCHES);
           return FALSE;
         }
       is_valid = g_utf8_validate (sources[i], -1, NULL) && init_branch (&branch, i, sources[i], error);
@@ -332,8 +334,8 @@ weft_pattern_search_regex (WeftPattern *self, const gchar *text, WeftPatternMatc
       return TRUE;
     }
   if (local_error != NULL)
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "'%s' cannot be matched against '%s': %s", self->text, text,
-                 local_error->message);
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "'%s' cannot be matched against '%s': %s", self->text,
+                 text, local_error->message);
   return FALSE;
 }
 

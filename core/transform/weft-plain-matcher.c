@@ -153,7 +153,8 @@ read_repeat (WeftPlainMatcher *self, const gchar **cursor, const gchar *written,
 static gboolean
 read_group_edge (WeftPlainMatcher *self, const gchar **cursor, guint *open_group)
 {
-  if (**cursor == '(' && (*cursor)[1] != '?' && *open_group == 0 && self->n_captures + 1 < WEFT_PATTERN_N_CAPTURES)
+  if (**cursor == '(' && (*cursor)[1] != '?' && *open_group == 0
+      && self->n_captures + 1 < WEFT_PATTERN_N_CAPTURES)
     {
       *open_group = ++self->n_captures;
       add_atom (self, ATOM_OPEN, *open_group);
@@ -257,7 +258,8 @@ has_text_at (const Search *search, const Atom *atom, gsize position)
 static gboolean
 has_word_at (const Search *search, gsize position)
 {
-  return position < search->length && (g_ascii_isalnum (search->text[position]) || search->text[position] == '_');
+  return position < search->length
+         && (g_ascii_isalnum (search->text[position]) || search->text[position] == '_');
 }
 
 /* Atoms of fixed width: whether one fits at *@position, which is moved past it. */
@@ -342,7 +344,8 @@ match_from (Search *search, guint index, gsize position)
 /* weft_plain_matcher_search: finds the leftmost match in @text, which is printable ASCII. @captures has room for
  * %WEFT_PATTERN_N_CAPTURES spans. */
 WeftPlainResult
-weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsize length, WeftPatternSpan *captures)
+weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsize length,
+                           WeftPatternSpan *captures)
 {
   Search search = { .matcher = self, .text = text, .length = length, .captures = captures };
   gsize last = self->is_anchored ? 0 : length;
