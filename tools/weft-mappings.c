@@ -12,11 +12,14 @@ typedef struct
   gchar **files;
   gchar *scope;
   gchar *base_prefix;
+  gboolean wants_rules;
   gboolean is_applied;
   gboolean is_reversed;
 } MappingsOptions;
 
 static const GOptionEntry mappings_options[] = {
+  { "rules", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (MappingsOptions, wants_rules),
+    "Print the rules alone, as a mapping file has them", NULL },
   { "apply", 'a', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (MappingsOptions, is_applied),
     "Read keys from standard input, a line each, and print what becomes of them", NULL },
   { "reverse", 'r', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (MappingsOptions, is_reversed),
@@ -33,6 +36,7 @@ static const GOptionEntry mappings_options[] = {
 static const WeftCommandExample mappings_examples[] = {
   { "Which models have a mapping", "weft mappings" },
   { "One in full", "weft mappings mixtral" },
+  { "Start a mapping of your own from it", "weft mappings mixtral --rules > mymodel.json" },
   { "What becomes of a key",
     "echo model.layers.0.block_sparse_moe.gate.weight | weft mappings mixtral --apply" },
   { "And back", "echo model.layers.0.mlp.gate.weight | weft mappings mixtral --apply --reverse" },
@@ -85,6 +89,18 @@ look_up (WeftMappingRegistry *registry, const gchar *name, GError **error)
   else if (list == NULL)
     g_propagate_error (error, g_steal_pointer (&local_error));
   return list;
+}
+
+static gint
+print_rules (WeftMappingRegistry *registry, const gchar *name, GError **error)
+{
+  g_autoptr (WeftTransformList) list = look_up (registry, name, error);
+  g_autoptr (JsonNode) root = list != NULL ? weft_mapping_to_json (list) : NULL;
+
+  if (root == NULL)
+    return WEFT_COMMAND_FAILED;
+  weft_command_print_json (root);
+  return WEFT_COMMAND_DONE;
 }
 
 static gint
@@ -201,6 +217,8 @@ run_mappings (WeftCommandCall *call, GError **error)
     return WEFT_COMMAND_FAILED;
   if (name == NULL)
     return list_mappings (call, registry);
+  if (options->wants_rules)
+    return print_rules (registry, name, error);
   if (!options->is_applied)
     return print_mapping (registry, name, error);
   list = look_up (registry, name, error);

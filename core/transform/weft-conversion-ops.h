@@ -7,18 +7,6 @@
 
 G_BEGIN_DECLS
 
-#define WEFT_TYPE_CONVERSION_OPS (weft_conversion_ops_get_type ())
-
-/**
- * WeftConversionOps:
- *
- * One step of a converter: a function from named groups of lazy tensors to named lazy tensors. Implementers derive
- * from #WeftConversionOpsBase.
- *
- * Since: 1.0
- */
-WEFT_PUBLIC G_DECLARE_INTERFACE (WeftConversionOps, weft_conversion_ops, WEFT, CONVERSION_OPS, GObject)
-
 /**
  * WeftOpTraits:
  * @WEFT_OP_TRAITS_NONE: a layout op with one-to-many or many-to-one cardinality
@@ -63,12 +51,28 @@ typedef enum
   WEFT_THREAD_POLICY_ANY,
 } WeftThreadPolicy;
 
+#define WEFT_TYPE_CONVERSION_OPS (weft_conversion_ops_get_type ())
+
+/**
+ * WeftConversionOps:
+ *
+ * One step of a converter: a function from named groups of lazy tensors to named lazy tensors. Implementers derive
+ * from #WeftConversionOpsBase.
+ *
+ * Since: 1.0
+ */
+WEFT_PUBLIC
+G_DECLARE_INTERFACE (WeftConversionOps, weft_conversion_ops, WEFT, CONVERSION_OPS, GObject)
+
 /**
  * WeftConversionOpsInterface:
  * @g_iface: the parent
+ * @convert: makes the outputs; never reads an element
+ * @dup_inverse: a new op that undoes this one, or %NULL with %WEFT_ERROR_NOT_REVERSIBLE
+ * @get_traits: what the class may do
+ * @get_thread_policy: where its functions may be called
  *
- * The slots that the runner calls. #WeftConversionOpsBase fills them from its own; bindings see only those, because a
- * class that sees both is ambiguous.
+ * The slots that the runner calls. #WeftConversionOpsBase fills them from its own.
  *
  * Since: 1.0
  */
@@ -76,13 +80,26 @@ struct _WeftConversionOpsInterface
 {
   GTypeInterface g_iface;
 
-#ifndef __GI_SCANNER__
-  WeftTensorGroups *(*convert) (WeftConversionOps *self, WeftTensorGroups *inputs, WeftOpContext *context, GError **error);
+  /**
+   * WeftConversionOpsInterface::convert: (skip)
+   */
+  WeftTensorGroups *(*convert) (WeftConversionOps *self, WeftTensorGroups *inputs, WeftOpContext *context,
+                                GError **error);
+
+  /**
+   * WeftConversionOpsInterface::dup_inverse: (skip)
+   */
   WeftConversionOps *(*dup_inverse) (WeftConversionOps *self, GError **error);
+
+  /**
+   * WeftConversionOpsInterface::get_traits: (skip)
+   */
   WeftOpTraits (*get_traits) (WeftConversionOps *self);
+
+  /**
+   * WeftConversionOpsInterface::get_thread_policy: (skip)
+   */
   WeftThreadPolicy (*get_thread_policy) (WeftConversionOps *self);
-  gpointer reserved[4];
-#endif
 };
 
 #define WEFT_TYPE_CONVERSION_OPS_BASE (weft_conversion_ops_base_get_type ())
@@ -94,7 +111,8 @@ struct _WeftConversionOpsInterface
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_DERIVABLE_TYPE (WeftConversionOpsBase, weft_conversion_ops_base, WEFT, CONVERSION_OPS_BASE, GObject)
+WEFT_PUBLIC
+G_DECLARE_DERIVABLE_TYPE (WeftConversionOpsBase, weft_conversion_ops_base, WEFT, CONVERSION_OPS_BASE, GObject)
 
 /**
  * WeftConversionOpsBaseClass:
@@ -122,7 +140,8 @@ struct _WeftConversionOpsBaseClass
    *
    * Returns: (transfer full): named lazy tensors
    */
-  WeftTensorGroups *(*convert) (WeftConversionOpsBase *self, WeftTensorGroups *inputs, WeftOpContext *context, GError **error);
+  WeftTensorGroups *(*convert) (WeftConversionOpsBase *self, WeftTensorGroups *inputs, WeftOpContext *context,
+                                GError **error);
 
   /**
    * WeftConversionOpsBaseClass::dup_inverse:
@@ -151,23 +170,26 @@ struct _WeftConversionOpsBaseClass
 };
 
 /* The runners: nobody calls a slot bare. */
-WEFT_PUBLIC WeftTensorGroups  *weft_conversion_ops_convert     (WeftConversionOps *self, WeftTensorGroups *inputs,
-                                                                WeftOpContext *context, GError **error);
+WEFT_PUBLIC WeftTensorGroups *weft_conversion_ops_convert (WeftConversionOps *self, WeftTensorGroups *inputs,
+                                                           WeftOpContext *context, GError **error);
 WEFT_PUBLIC WeftConversionOps *weft_conversion_ops_dup_inverse (WeftConversionOps *self, GError **error);
-WEFT_PUBLIC WeftOpTraits       weft_conversion_ops_get_traits  (WeftConversionOps *self);
-WEFT_PUBLIC WeftThreadPolicy   weft_conversion_ops_get_thread_policy (WeftConversionOps *self);
-WEFT_PUBLIC const gchar       *weft_conversion_ops_get_name    (WeftConversionOps *self);
+WEFT_PUBLIC WeftOpTraits weft_conversion_ops_get_traits (WeftConversionOps *self);
+WEFT_PUBLIC WeftThreadPolicy weft_conversion_ops_get_thread_policy (WeftConversionOps *self);
+WEFT_PUBLIC const gchar *weft_conversion_ops_get_name (WeftConversionOps *self);
 
 /* Class data that Python and JavaScript set from their class initialiser; C sets the members. */
-WEFT_PUBLIC void weft_conversion_ops_base_class_set_traits (WeftConversionOpsBaseClass *klass, WeftOpTraits traits);
-WEFT_PUBLIC void weft_conversion_ops_base_class_set_thread_policy (WeftConversionOpsBaseClass *klass, WeftThreadPolicy policy);
+WEFT_PUBLIC void weft_conversion_ops_base_class_set_traits (WeftConversionOpsBaseClass *klass,
+                                                            WeftOpTraits traits);
+WEFT_PUBLIC void weft_conversion_ops_base_class_set_thread_policy (WeftConversionOpsBaseClass *klass,
+                                                                   WeftThreadPolicy policy);
 
 /* Making ops by name. The name is the JSON "type", as `MergeModulelist`; parameters are JSON members. */
-WEFT_PUBLIC WeftConversionOps *weft_op_new            (const gchar *name, JsonObject *parameters, const gchar *where, GError **error);
-WEFT_PUBLIC JsonObject        *weft_op_to_json        (WeftConversionOps *self);
-WEFT_PUBLIC WeftTensorGroups  *weft_op_chain_convert  (GPtrArray *ops, WeftTensorGroups *inputs, WeftOpContext *context,
-                                                       GError **error);
-WEFT_PUBLIC GPtrArray         *weft_op_chain_dup_inverse (GPtrArray *ops, GError **error);
+WEFT_PUBLIC WeftConversionOps *weft_op_new (const gchar *name, JsonObject *parameters, const gchar *where,
+                                            GError **error);
+WEFT_PUBLIC JsonObject *weft_op_to_json (WeftConversionOps *self);
+WEFT_PUBLIC WeftTensorGroups *weft_op_chain_convert (GPtrArray *ops, WeftTensorGroups *inputs,
+                                                     WeftOpContext *context, GError **error);
+WEFT_PUBLIC GPtrArray *weft_op_chain_dup_inverse (GPtrArray *ops, GError **error);
 
 /**
  * WEFT_DEFINE_OP_WITH_PARENT: (skip)
@@ -181,13 +203,13 @@ WEFT_PUBLIC GPtrArray         *weft_op_chain_dup_inverse (GPtrArray *ops, GError
  * Since: 1.0
  */
 #define WEFT_DEFINE_OP_WITH_PARENT(TypeName, type_name, ParentName, PARENT_TYPE) \
-  typedef struct \
-  { \
-    ParentName##Class parent_class; \
-  } TypeName##Class; \
-  GType type_name##_get_type (void); \
-  G_DEFINE_DYNAMIC_TYPE (TypeName, type_name, PARENT_TYPE) \
-  static void type_name##_class_finalize (TypeName##Class *klass) {} \
+  typedef struct                                                                 \
+  {                                                                              \
+    ParentName##Class parent_class;                                              \
+  } TypeName##Class;                                                             \
+  GType type_name##_get_type (void);                                             \
+  G_DEFINE_DYNAMIC_TYPE (TypeName, type_name, PARENT_TYPE)                       \
+  static void type_name##_class_finalize (TypeName##Class *klass) {}             \
   static void type_name##_init (TypeName *self) {}
 
 /**

@@ -194,7 +194,8 @@ weft_op_unstack (WeftTensor *tensor, gint axis, GError **error)
   if (n_parts < 1 || n_parts > MAX_PARTS)
     {
       g_set_error (error, WEFT_ERROR, n_parts < 1 ? WEFT_ERROR_SHAPE : WEFT_ERROR_LIMIT,
-                   "axis %u counts %" G_GINT64_FORMAT " modules, expected 1 to %d", resolved, n_parts, MAX_PARTS);
+                   "axis %u counts %" G_GINT64_FORMAT " modules, expected 1 to %d", resolved, n_parts,
+                   MAX_PARTS);
       return NULL;
     }
   return weft_tensor_unstack (tensor, axis, error);

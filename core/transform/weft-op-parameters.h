@@ -27,23 +27,27 @@ typedef enum /*< flags >*/
 } WeftOpParameterFlags;
 
 /* The type of the member at @offset is given behind each. */
-WEFT_PUBLIC void weft_op_class_add_int      (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                             const gchar *blurb, gint64 minimum, gint64 maximum, gint64 default_value,
-                                             gsize offset); /* gint64 */
-WEFT_PUBLIC void weft_op_class_add_double   (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                             const gchar *blurb, gdouble minimum, gdouble maximum, gdouble default_value,
-                                             gsize offset); /* gdouble */
-WEFT_PUBLIC void weft_op_class_add_boolean  (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                             const gchar *blurb, gboolean default_value, gsize offset); /* gboolean */
-WEFT_PUBLIC void weft_op_class_add_string   (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                             const gchar *blurb, const gchar *default_value, gsize offset); /* gchar * */
-WEFT_PUBLIC void weft_op_class_add_strings  (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                             const gchar *blurb, gsize offset); /* GStrv */
-WEFT_PUBLIC void weft_op_class_add_dtype    (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                             const gchar *blurb, WeftDtype default_value, gsize offset); /* WeftDtype */
-WEFT_PUBLIC void weft_op_class_add_variant  (WeftConversionOpsBaseClass *klass, const gchar *name, const gchar *nick,
-                                             const gchar *blurb, const gchar *type_string, const gchar *default_value,
-                                             gsize offset); /* GVariant * */
+WEFT_PUBLIC void weft_op_class_add_int (WeftConversionOpsBaseClass *klass, const gchar *name,
+                                        const gchar *nick, const gchar *blurb, gint64 minimum, gint64 maximum,
+                                        gint64 default_value, gsize offset); /* gint64 */
+WEFT_PUBLIC void weft_op_class_add_double (WeftConversionOpsBaseClass *klass, const gchar *name,
+                                           const gchar *nick, const gchar *blurb, gdouble minimum,
+                                           gdouble maximum, gdouble default_value,
+                                           gsize offset); /* gdouble */
+WEFT_PUBLIC void weft_op_class_add_boolean (WeftConversionOpsBaseClass *klass, const gchar *name,
+                                            const gchar *nick, const gchar *blurb, gboolean default_value,
+                                            gsize offset); /* gboolean */
+WEFT_PUBLIC void weft_op_class_add_string (WeftConversionOpsBaseClass *klass, const gchar *name,
+                                           const gchar *nick, const gchar *blurb, const gchar *default_value,
+                                           gsize offset); /* gchar * */
+WEFT_PUBLIC void weft_op_class_add_strings (WeftConversionOpsBaseClass *klass, const gchar *name,
+                                            const gchar *nick, const gchar *blurb, gsize offset); /* GStrv */
+WEFT_PUBLIC void weft_op_class_add_dtype (WeftConversionOpsBaseClass *klass, const gchar *name,
+                                          const gchar *nick, const gchar *blurb, WeftDtype default_value,
+                                          gsize offset); /* WeftDtype */
+WEFT_PUBLIC void weft_op_class_add_variant (WeftConversionOpsBaseClass *klass, const gchar *name,
+                                            const gchar *nick, const gchar *blurb, const gchar *type_string,
+                                            const gchar *default_value, gsize offset); /* GVariant * */
 WEFT_PUBLIC void weft_op_class_set_parameter_flags (WeftConversionOpsBaseClass *klass, const gchar *name,
                                                     WeftOpParameterFlags flags);
 

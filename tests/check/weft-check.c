@@ -40,7 +40,8 @@ make_parameters (const gchar *op, gboolean is_wild, GRand *random)
       g_autofree gchar *name = g_strdelimit (g_strdup (pspecs[i]->name), "-", '_');
 
       if (G_IS_PARAM_SPEC_INT64 (pspecs[i]))
-        json_object_set_int_member (parameters, name, pick_int (G_PARAM_SPEC_INT64 (pspecs[i]), is_wild, random));
+        json_object_set_int_member (parameters, name,
+                                    pick_int (G_PARAM_SPEC_INT64 (pspecs[i]), is_wild, random));
       else if (G_IS_PARAM_SPEC_BOOLEAN (pspecs[i]))
         json_object_set_boolean_member (parameters, name, g_rand_boolean (random));
       else if (pspecs[i]->value_type == WEFT_TYPE_DTYPE)

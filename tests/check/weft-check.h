@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-WEFT_PUBLIC void weft_check_add_op  (const gchar *name);
+WEFT_PUBLIC void weft_check_add_op (const gchar *name);
 WEFT_PUBLIC void weft_check_add_ops (const gchar *plugin_id);
 
 G_END_DECLS

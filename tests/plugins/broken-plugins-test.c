@@ -66,7 +66,8 @@ test_plugin (gconstpointer position)
   g_assert_nonnull (plugin);
   g_assert_cmpint (weft_plugin_get_state (plugin), ==, WEFT_PLUGIN_STATE_FAILED);
   g_test_message ("%s", weft_plugin_get_reason (plugin));
-  g_assert_nonnull (strstr (weft_plugin_get_reason (plugin), broken_plugins[GPOINTER_TO_UINT (position)].reason));
+  g_assert_nonnull (
+      strstr (weft_plugin_get_reason (plugin), broken_plugins[GPOINTER_TO_UINT (position)].reason));
 }
 
 static void
