@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define N_ROUNDS 15
-#define N_BUFFER ((gsize)64 << 20)
+#define N_BUFFER ((gsize) 64 << 20)
 
 typedef void (*Kernel) (const void *arguments, guint8 *destination, const guint8 *source);
 
@@ -61,7 +61,7 @@ now (void)
 {
   struct timespec time;
   clock_gettime (CLOCK_MONOTONIC, &time);
-  return (gint64)time.tv_sec * 1000000000 + time.tv_nsec;
+  return (gint64) time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 static void
@@ -81,8 +81,8 @@ measure (const gchar *name, Kernel kernel, const void *arguments, gsize n_bytes,
       best_kernel = MIN (best_kernel, middle - start);
       best_copy = MIN (best_copy, end - middle);
     }
-  g_print ("%-36s %6.2f GB/s  %5.2f x memcpy\n", name, (gdouble)n_bytes / (gdouble)best_kernel,
-           (gdouble)best_kernel / (gdouble)best_copy);
+  g_print ("%-36s %6.2f GB/s  %5.2f x memcpy\n", name, (gdouble) n_bytes / (gdouble) best_kernel,
+           (gdouble) best_kernel / (gdouble) best_copy);
 }
 
 static const Cast casts[] = {
@@ -126,7 +126,7 @@ make_source (void)
   guint8 *source = g_malloc (N_BUFFER);
 
   for (gsize i = 0; i < N_BUFFER; i++)
-    source[i] = (guint8)(0x30 + (i * 0x9e3779b1u >> 28));
+    source[i] = (guint8) (0x30 + (i * 0x9e3779b1u >> 28));
   return source;
 }
 
@@ -150,7 +150,7 @@ main (void)
       gsize n_bytes = 2 * nests[i].nest.element_bytes;
 
       for (guint k = 0; k < nests[i].nest.n_loops; k++)
-        n_bytes *= (gsize)nests[i].nest.extents[k];
+        n_bytes *= (gsize) nests[i].nest.extents[k];
       measure (nests[i].name, run_copy, &nests[i].nest, n_bytes, destination, source);
     }
   for (guint i = 0; i < G_N_ELEMENTS (scales); i++)

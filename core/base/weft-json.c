@@ -106,3 +106,58 @@ weft_json_lookup (JsonNode *root, const gchar *dotted_path)
         JSON_NODE_HOLDS_OBJECT (node) ? json_object_get_member (json_node_get_object (node), parts[i]) : NULL;
   return node;
 }
+
+static void
+append_escaped_character (GString *json, gunichar character)
+{
+  if (character < 0x10000)
+    g_string_append_printf (json, "\\u%04x", character);
+  else
+    g_string_append_printf (json, "\\u%04x\\u%04x", 0xD7C0 + (character >> 10), 0xDC00 + (character & 0x3FF));
+}
+
+static void
+append_escaped_byte (GString *json, guchar byte)
+{
+  static const gchar letters[] = "btn\0fr";
+
+  g_string_append_c (json, '\\');
+  if (byte == '"' || byte == '\\')
+    g_string_append_c (json, (gchar) byte);
+  else if (byte >= '\b' && byte <= '\r' && byte != '\v')
+    g_string_append_c (json, letters[byte - '\b']);
+  else
+    g_string_append_printf (json, "u%04x", byte);
+}
+
+/**
+ * weft_json_append_text: (skip)
+ * @json: where it is appended
+ * @text: a text
+ * @is_ascii: whether what is not ASCII is escaped too
+ *
+ * Appends @text as a JSON string, in quotes.
+ *
+ * Since: 1.0
+ */
+void
+weft_json_append_text (GString *json, const gchar *text, gboolean is_ascii)
+{
+  g_string_append_c (json, '"');
+  while (*text != '\0')
+    {
+      const gchar *run = text;
+
+      while ((guchar) *text >= 0x20 && *text != '"' && *text != '\\' && !(is_ascii && (guchar) *text >= 0x80))
+        text++;
+      g_string_append_len (json, run, text - run);
+      if ((guchar) *text >= 0x80)
+        {
+          append_escaped_character (json, g_utf8_get_char (text));
+          text = g_utf8_next_char (text);
+        }
+      else if (*text != '\0')
+        append_escaped_byte (json, (guchar) *text++);
+    }
+  g_string_append_c (json, '"');
+}

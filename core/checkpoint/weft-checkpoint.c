@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/weft-text.h"
 #include "checkpoint/weft-checkpoint-files-private.h"
 #include "checkpoint/weft-index-private.h"
 
@@ -15,7 +16,7 @@ struct _WeftCheckpoint
   WeftIndex *index;
   GPtrArray *shards;
   WeftStateDict *state_dict;
-  /* The shard of each tensor, by its position in the state dict; NULL if there is one shard only. */
+  /* The shard of each tensor, by its position in the state dict. */
   guint *tensor_shards;
   GStrv other_files;
   GStrv unused_files;
@@ -58,65 +59,114 @@ get_shard (WeftCheckpoint *self, guint shard)
   return g_ptr_array_index (self->shards, shard);
 }
 
-/* The shard, among the first @n_shards, that holds a tensor of this name; for messages. */
-static WeftShard *
-find_shard_of (WeftCheckpoint *self, const gchar *name, guint n_shards)
+/* A tensor of a shard. */
+typedef struct
 {
-  for (guint i = 0; i < n_shards; i++)
-    for (guint j = 0; j < weft_shard_get_n_tensors (get_shard (self, i)); j++)
-      if (strcmp (weft_shard_get_tensor_name (get_shard (self, i), j), name) == 0)
-        return get_shard (self, i);
-  return NULL;
+  const gchar *name;
+  guint shard;
+  guint position;
+} Listed;
+
+static gint
+compare_names (gconstpointer a, gconstpointer b, G_GNUC_UNUSED gpointer user_data)
+{
+  return strcmp (((const Listed *) a)->name, ((const Listed *) b)->name);
 }
 
 static gint
-compare_names (gconstpointer a, gconstpointer b, gpointer shard)
+compare_natural (gconstpointer a, gconstpointer b, G_GNUC_UNUSED gpointer user_data)
 {
-  return strcmp (weft_shard_get_tensor_name (shard, *(const guint *) a),
-                 weft_shard_get_tensor_name (shard, *(const guint *) b));
+  return weft_text_compare_natural (((const Listed *) a)->name, ((const Listed *) b)->name);
 }
 
-/* The positions of a shard's tensors in the order of their names: the order in which names that natural order holds
- * for equal (`a.7`, `a.007`) keep. */
-static guint *
-order_by_name (WeftShard *shard)
+/* Stable, and free if nothing is to be done, which is the rule for names in a file. */
+static void
+sort_listed (Listed *listed, guint n_listed, GCompareDataFunc compare)
 {
-  guint n_tensors = weft_shard_get_n_tensors (shard);
-  guint *order = g_new (guint, MAX (n_tensors, 1));
   gboolean is_sorted = TRUE;
 
-  for (guint i = 0; i < n_tensors; i++)
-    {
-      order[i] = i;
-      is_sorted = is_sorted && (i == 0 || compare_names (&order[i - 1], &order[i], shard) <= 0);
-    }
+  for (guint i = 1; i < n_listed && is_sorted; i++)
+    is_sorted = compare (&listed[i - 1], &listed[i], NULL) <= 0;
   if (!is_sorted)
-    g_qsort_with_data (order, (gint) n_tensors, sizeof *order, compare_names, shard);
-  return order;
+    g_qsort_with_data (listed, (gint) n_listed, sizeof *listed, compare, NULL);
+}
+
+/* All tensors, shard by shard and by name within a shard: the order that names keep which natural order holds for equal
+ * (`a.7`, `a.007`). */
+static GArray *
+list_tensors (WeftCheckpoint *self)
+{
+  GArray *all = g_array_new (FALSE, FALSE, sizeof (Listed));
+
+  for (guint i = 0; i < self->shards->len; i++)
+    {
+      guint start = all->len;
+
+      for (guint j = 0; j < weft_shard_get_n_tensors (get_shard (self, i)); j++)
+        {
+          Listed listed = { weft_shard_get_tensor_name (get_shard (self, i), j), i, j };
+
+          g_array_append_val (all, listed);
+        }
+      if (all->len > start)
+        sort_listed (&g_array_index (all, Listed, start), all->len - start, compare_names);
+    }
+  return all;
+}
+
+/* Whether the index lists exactly these tensors, each in its shard. Its lines are nearly always sorted, so that looking
+ * at the next name of the shard is enough; if not, check_index() finds out what is the matter. */
+static gboolean
+index_agrees (WeftCheckpoint *self, const GArray *all)
+{
+  g_autofree guint *next = g_new0 (guint, self->shards->len + 1);
+
+  for (guint i = 0; i + 1 < self->shards->len; i++)
+    next[i + 1] = next[i] + weft_shard_get_n_tensors (get_shard (self, i));
+  if (self->index->entries->len != all->len)
+    return FALSE;
+  for (guint i = 0; i < all->len; i++)
+    {
+      const WeftIndexEntry *entry = &g_array_index (self->index->entries, WeftIndexEntry, i);
+      const Listed *listed;
+
+      if (next[entry->file] >= all->len)
+        return FALSE;
+      listed = &g_array_index (all, Listed, next[entry->file]++);
+      if (listed->shard != entry->file || strcmp (listed->name, entry->name) != 0)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Adds a tensor in its final place. */
+static gboolean
+add_tensor (WeftCheckpoint *self, const Listed *listed, GError **error)
+{
+  WeftShard *shard = get_shard (self, listed->shard);
+  guint position = weft_state_dict_get_n_tensors (self->state_dict);
+
+  self->tensor_shards[position] = listed->shard;
+  if (weft_state_dict_add (self->state_dict, listed->name, weft_shard_get_tensor (shard, listed->position),
+                           NULL))
+    return TRUE;
+  weft_state_dict_find (self->state_dict, listed->name, &position);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+               "%s: tensor '%s': expected each name in one shard, found it in %s and in %s", self->path,
+               listed->name, weft_shard_get_file_name (get_shard (self, self->tensor_shards[position])),
+               weft_shard_get_file_name (shard));
+  return FALSE;
 }
 
 static gboolean
-add_tensors (WeftCheckpoint *self, guint n_before, WeftShard *shard, GError **error)
+add_tensors (WeftCheckpoint *self, GArray *all, GError **error)
 {
-  g_autofree guint *order = order_by_name (shard);
-
-  for (guint i = 0; i < weft_shard_get_n_tensors (shard); i++)
-    {
-      const gchar *name = weft_shard_get_tensor_name (shard, order[i]);
-      g_autoptr (GError) local_error = NULL;
-      WeftShard *other;
-
-      if (weft_state_dict_add (self->state_dict, name, weft_shard_get_tensor (shard, order[i]), &local_error))
-        continue;
-      other = find_shard_of (self, name, n_before);
-      if (other == NULL)
-        g_propagate_error (error, g_steal_pointer (&local_error));
-      else
-        g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                     "%s: tensor '%s': expected each name in one shard, found it in %s and in %s", self->path,
-                     name, weft_shard_get_file_name (other), weft_shard_get_file_name (shard));
+  self->tensor_shards = g_new (guint, all->len + 1);
+  if (all->len > 0)
+    sort_listed (&g_array_index (all, Listed, 0), all->len, compare_natural);
+  for (guint i = 0; i < all->len; i++)
+    if (!add_tensor (self, &g_array_index (all, Listed, i), error))
       return FALSE;
-    }
   return TRUE;
 }
 
@@ -132,7 +182,7 @@ open_shard (WeftCheckpoint *self, const gchar *path, WeftIoBackend backend, GErr
       return FALSE;
     }
   shard = weft_shard_open (path, backend, error);
-  if (shard == NULL || !add_tensors (self, self->shards->len, shard, error))
+  if (shard == NULL)
     return FALSE;
   g_ptr_array_add (self->shards, g_steal_pointer (&shard));
   return TRUE;
@@ -169,23 +219,6 @@ load_index (WeftCheckpoint *self, GError **error)
     g_ptr_array_add (self->files->shard_paths,
                      g_build_filename (folder, g_ptr_array_index (self->index->file_names, i), NULL));
   return TRUE;
-}
-
-static void
-note_tensor_shards (WeftCheckpoint *self)
-{
-  if (self->shards->len == 1)
-    return;
-  self->tensor_shards = g_new0 (guint, MAX (weft_state_dict_get_n_tensors (self->state_dict), 1));
-  for (guint i = 0; i < self->shards->len; i++)
-    for (guint j = 0; j < weft_shard_get_n_tensors (get_shard (self, i)); j++)
-      {
-        guint position = 0;
-
-        weft_state_dict_find (self->state_dict, weft_shard_get_tensor_name (get_shard (self, i), j),
-                              &position);
-        self->tensor_shards[position] = i;
-      }
 }
 
 /* One line of the index: the tensor is there, in the file that the line names, and no other line has it. The shards are
@@ -236,7 +269,20 @@ check_index (WeftCheckpoint *self, WeftCheckpointFlags flags, GError **error)
             weft_shard_get_file_name (get_shard (self, weft_checkpoint_get_tensor_shard (self, i))));
         return FALSE;
       }
-  weft_index_forget_entries (self->index);
+  return TRUE;
+}
+
+/* Makes the state dict out of the shards, and holds it against the index. */
+static gboolean
+merge_shards (WeftCheckpoint *self, WeftCheckpointFlags flags, GError **error)
+{
+  g_autoptr (GArray) all = list_tensors (self);
+  gboolean is_checked = self->index == NULL || index_agrees (self, all);
+
+  if (!add_tensors (self, all, error) || !(is_checked || check_index (self, flags, error)))
+    return FALSE;
+  if (self->index != NULL)
+    weft_index_forget_entries (self->index);
   return TRUE;
 }
 
@@ -321,11 +367,7 @@ weft_checkpoint_open_full (const gchar *path, const gchar *variant, WeftIoBacken
   self->files = weft_checkpoint_files_find (path, variant, error);
   if (self->files == NULL || !load_index (self, error) || !open_shards (self, backend, cancellable, error))
     return NULL;
-  weft_state_dict_sort_natural (self->state_dict);
-  note_tensor_shards (self);
-  if (self->index != NULL && !check_index (self, flags, error))
-    return NULL;
-  if (!list_files (self, error))
+  if (!merge_shards (self, flags, error) || !list_files (self, error))
     return NULL;
   return g_steal_pointer (&self);
 }
@@ -428,7 +470,7 @@ weft_checkpoint_get_tensor_shard (WeftCheckpoint *self, guint position)
 {
   g_return_val_if_fail (
       WEFT_IS_CHECKPOINT (self) && position < weft_state_dict_get_n_tensors (self->state_dict), 0);
-  return self->tensor_shards == NULL ? 0 : self->tensor_shards[position];
+  return self->tensor_shards[position];
 }
 
 /**

@@ -21,7 +21,4 @@ GBytes *weft_header_writer_finish (GString *json);
 /* No less than what weft_header_writer_add() appends. */
 gsize weft_header_writer_get_max_bytes (const gchar *name, const WeftShape *shape);
 
-/* A text in quotes; @is_ascii escapes what is not ASCII, as in an index. */
-void weft_header_writer_append_text (GString *json, const gchar *text, gboolean is_ascii);
-
 G_END_DECLS

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/weft-json.h"
+
 /* The JSON is padded with spaces so that the bytes of the first tensor are aligned to this. */
 #define ALIGNMENT 8
 /* An entry apart from its name and its dims: quotes, field names, the longest dtype, two offsets of 20 digits. */
@@ -33,51 +35,6 @@ append_number (GString *json, guint64 number)
   g_string_append_len (json, digits + at, (gssize) (sizeof digits - at));
 }
 
-static void
-append_escaped_byte (GString *json, guchar byte)
-{
-  static const gchar letters[] = "btn\0fr";
-
-  g_string_append_c (json, '\\');
-  if (byte == '"' || byte == '\\')
-    g_string_append_c (json, (gchar) byte);
-  else if (byte >= '\b' && byte <= '\r' && byte != '\v')
-    g_string_append_c (json, letters[byte - '\b']);
-  else
-    g_string_append_printf (json, "u%04x", byte);
-}
-
-static void
-append_escaped_character (GString *json, gunichar character)
-{
-  if (character < 0x10000)
-    g_string_append_printf (json, "\\u%04x", character);
-  else
-    g_string_append_printf (json, "\\u%04x\\u%04x", 0xD7C0 + (character >> 10), 0xDC00 + (character & 0x3FF));
-}
-
-void
-weft_header_writer_append_text (GString *json, const gchar *text, gboolean is_ascii)
-{
-  g_string_append_c (json, '"');
-  while (*text != '\0')
-    {
-      const gchar *run = text;
-
-      while ((guchar) *text >= 0x20 && *text != '"' && *text != '\\' && !(is_ascii && (guchar) *text >= 0x80))
-        text++;
-      g_string_append_len (json, run, text - run);
-      if ((guchar) *text >= 0x80)
-        {
-          append_escaped_character (json, g_utf8_get_char (text));
-          text = g_utf8_next_char (text);
-        }
-      else if (*text != '\0')
-        append_escaped_byte (json, (guchar) *text++);
-    }
-  g_string_append_c (json, '"');
-}
-
 static gint
 compare_keys (gconstpointer a, gconstpointer b)
 {
@@ -96,9 +53,9 @@ weft_header_writer_begin (GHashTable *metadata)
       g_string_append (json, "\"__metadata__\":{");
       for (GList *key = keys; key != NULL; key = key->next)
         {
-          weft_header_writer_append_text (json, key->data, FALSE);
+          weft_json_append_text (json, key->data, FALSE);
           g_string_append_c (json, ':');
-          weft_header_writer_append_text (json, g_hash_table_lookup (metadata, key->data), FALSE);
+          weft_json_append_text (json, g_hash_table_lookup (metadata, key->data), FALSE);
           if (key->next != NULL)
             g_string_append_c (json, ',');
         }
@@ -113,7 +70,7 @@ weft_header_writer_add (GString *json, const gchar *name, WeftDtype dtype, const
 {
   if (json->len > 1)
     g_string_append_c (json, ',');
-  weft_header_writer_append_text (json, name, FALSE);
+  weft_json_append_text (json, name, FALSE);
   g_string_append (json, ":{\"dtype\":\"");
   g_string_append (json, weft_dtype_get_name (dtype));
   g_string_append (json, "\",\"shape\":[");

@@ -640,6 +640,9 @@ weft_output_transaction_publish (WeftOutputTransaction *self, GError **error)
 void
 weft_output_transaction_abandon (WeftOutputTransaction *self)
 {
+  /* What is finished gets to the disk and into the journal, so that it can be taken up. */
+  if (self->writeback != NULL)
+    weft_writeback_wait (self->writeback, NULL);
   g_clear_pointer (&self->writeback, weft_writeback_free);
   if (self->fd >= 0)
     {

@@ -215,7 +215,7 @@ append_object (GString *json, const gchar *name, GHashTable *members)
   for (guint i = 0; i < n_members; i++)
     {
       g_string_append (json, "    ");
-      weft_header_writer_append_text (json, keys[i], TRUE);
+      weft_json_append_text (json, keys[i], TRUE);
       g_string_append (json, ": ");
       g_string_append (json, g_hash_table_lookup (members, keys[i]));
       g_string_append (json, i + 1 < n_members ? ",\n" : "\n  ");

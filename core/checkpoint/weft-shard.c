@@ -68,19 +68,19 @@ read_header (WeftShard *self, GError **error)
 
 /* The format counts extents up to 2^64 - 1 where another one is 0; a tensor of ours up to 2^63 - 1. */
 static gboolean
-read_dims (WeftShard *self, const WeftHeaderEntry *entry, gint64 dims[WEFT_MAX_RANK], GError **error)
+read_dims (const WeftHeader *header, const WeftHeaderEntry *entry, const gchar *where, gint64 dims[WEFT_MAX_RANK],
+           GError **error)
 {
   for (guint i = 0; i < entry->rank; i++)
     {
-      guint64 dim = g_array_index (self->header->dims, guint64, entry->dims_start + i);
+      guint64 dim = g_array_index (header->dims, guint64, entry->dims_start + i);
 
       if (dim > G_MAXINT64)
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
                        "%s: byte %" G_GUINT64_FORMAT
                        ": tensor '%s': expected dims below 2^63, found %" G_GUINT64_FORMAT,
-                       weft_file_get_path (self->file), (guint64) WEFT_HEADER_LENGTH_BYTES + entry->position,
-                       entry->name, dim);
+                       where, (guint64) WEFT_HEADER_LENGTH_BYTES + entry->position, entry->name, dim);
           return FALSE;
         }
       dims[i] = (gint64) dim;
@@ -97,7 +97,7 @@ make_tensors (WeftShard *self, GError **error)
       gint64 dims[WEFT_MAX_RANK];
       WeftTensor *tensor;
 
-      if (!read_dims (self, entry, dims, error))
+      if (!read_dims (self->header, entry, weft_file_get_path (self->file), dims, error))
         return FALSE;
       tensor = weft_tensor_new_from_file ((WeftDtype) entry->dtype, dims, entry->rank, self->file,
                                           weft_shard_get_tensor_offset (self, i), error);
@@ -261,4 +261,45 @@ weft_shard_get_tensor_offset (WeftShard *self, guint position)
 {
   g_return_val_if_fail (WEFT_IS_SHARD (self) && position < self->header->entries->len, 0);
   return WEFT_HEADER_LENGTH_BYTES + self->n_header_bytes + get_entry (self, position)->begin;
+}
+
+/**
+ * weft_shard_scan_recorded_header:
+ * @header: the JSON of a header, as weft_shard_read_header() gives it
+ * @file_name: what messages call the file
+ * @tensors: where its tensors are added, known by their header only
+ * @error: return location
+ *
+ * Reads a header whose file is not there.
+ *
+ * Returns: whether the header is valid
+ * Errors: as weft_shard_open(); %WEFT_ERROR_CONFLICT if @tensors has one of the names already
+ * Since: 1.0
+ */
+gboolean
+weft_shard_scan_recorded_header (GBytes *header, const gchar *file_name, WeftStateDict *tensors, GError **error)
+{
+  gsize n_bytes = 0;
+  const gchar *json = g_bytes_get_data (header, &n_bytes);
+  g_autoptr (WeftHeader) scanned
+      = weft_header_scan (json == NULL ? "" : json, n_bytes, WEFT_HEADER_ANY_SIZE, file_name, error);
+
+  if (scanned == NULL)
+    return FALSE;
+  for (guint i = 0; i < scanned->entries->len; i++)
+    {
+      const WeftHeaderEntry *entry = &g_array_index (scanned->entries, WeftHeaderEntry, i);
+      g_autoptr (WeftTensor) tensor = NULL;
+      gint64 dims[WEFT_MAX_RANK];
+
+      if (!read_dims (scanned, entry, file_name, dims, error))
+        return FALSE;
+      tensor = weft_tensor_new_unreadable ((WeftDtype) entry->dtype, dims, entry->rank, error);
+      if (tensor == NULL || !weft_state_dict_add (tensors, entry->name, tensor, error))
+        {
+          g_prefix_error (error, "%s: ", file_name);
+          return FALSE;
+        }
+    }
+  return TRUE;
 }

@@ -2,6 +2,7 @@
 /* One open safetensors file: its tensors in the order of their bytes, its metadata, its header. */
 #pragma once
 
+#include "tensor/weft-state-dict.h"
 #include "tensor/weft-tensor.h"
 
 G_BEGIN_DECLS
@@ -27,5 +28,7 @@ WEFT_PUBLIC guint weft_shard_get_n_tensors (WeftShard *self);
 WEFT_PUBLIC const gchar *weft_shard_get_tensor_name (WeftShard *self, guint position);
 WEFT_PUBLIC WeftTensor *weft_shard_get_tensor (WeftShard *self, guint position);
 WEFT_PUBLIC guint64 weft_shard_get_tensor_offset (WeftShard *self, guint position);
+WEFT_PUBLIC gboolean weft_shard_scan_recorded_header (GBytes *header, const gchar *file_name,
+                                                      WeftStateDict *tensors, GError **error);
 
 G_END_DECLS

@@ -9,7 +9,7 @@ G_BEGIN_DECLS
 typedef struct _WeftWriteback WeftWriteback;
 
 WeftWriteback *weft_writeback_new (void);
-/* Stops; what is queued is closed and no more synced. */
+/* Waits as well. */
 void weft_writeback_free (WeftWriteback *self);
 
 /* Starts to write what is dirty in @fd, which must stay open until weft_writeback_finish_file(). */

@@ -19,7 +19,6 @@ struct _WeftWriteback
 {
   GAsyncQueue *orders;
   GThread *thread;
-  gint is_stopped;
   /* Belongs to the thread until it is joined. */
   GError *error;
 };
@@ -52,7 +51,7 @@ keep_error (WeftWriteback *self, const gchar *path)
 static void
 carry_out_finish (WeftWriteback *self, const Order *order)
 {
-  if (self->error == NULL && !g_atomic_int_get (&self->is_stopped))
+  if (self->error == NULL)
     {
       if (fsync (order->fd) != 0)
         keep_error (self, order->path);
@@ -77,7 +76,7 @@ run (gpointer user_data)
 
       if (order->path != NULL)
         carry_out_finish (self, order);
-      else if (!is_end && !g_atomic_int_get (&self->is_stopped))
+      else if (!is_end)
         /* Only a hint: the sync at the end is what counts. */
         (void) sync_file_range (order->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
       order_free (order);
@@ -108,7 +107,6 @@ join (WeftWriteback *self)
 void
 weft_writeback_free (WeftWriteback *self)
 {
-  g_atomic_int_set (&self->is_stopped, TRUE);
   join (self);
   g_async_queue_unref (self->orders);
   g_clear_error (&self->error);

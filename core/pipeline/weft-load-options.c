@@ -14,6 +14,8 @@ struct _WeftLoadOptions
   WeftMappingRegistry *registry;
   WeftModuleTree *tree;
   WeftLoadFlags flags;
+  guint64 max_shard_bytes;
+  gboolean is_hashed;
 };
 
 G_DEFINE_FINAL_TYPE (WeftLoadOptions, weft_load_options, G_TYPE_OBJECT)
@@ -182,6 +184,33 @@ weft_load_options_set_flags (WeftLoadOptions *self, WeftLoadFlags flags)
 }
 
 /**
+ * weft_load_options_set_max_shard_bytes:
+ * @self: options
+ * @max_shard_bytes: size in bytes at which outputs go on in a new file; 0 (the default): each output goes to the shard of
+ *   its first source
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_max_shard_bytes (WeftLoadOptions *self, guint64 max_shard_bytes)
+{
+  self->max_shard_bytes = max_shard_bytes;
+}
+
+/**
+ * weft_load_options_set_is_hashed:
+ * @self: options
+ * @is_hashed: whether the record of a conversion holds a hash of each source file, which costs a pass over them
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed)
+{
+  self->is_hashed = is_hashed;
+}
+
+/**
  * weft_load_options_get_dtype:
  * @self: options
  *
@@ -270,4 +299,30 @@ WeftLoadFlags
 weft_load_options_get_flags (WeftLoadOptions *self)
 {
   return self->flags;
+}
+
+/**
+ * weft_load_options_get_max_shard_bytes:
+ * @self: options
+ *
+ * Returns: the size at which outputs go on in a new file; 0: by source shard
+ * Since: 1.0
+ */
+guint64
+weft_load_options_get_max_shard_bytes (WeftLoadOptions *self)
+{
+  return self->max_shard_bytes;
+}
+
+/**
+ * weft_load_options_get_is_hashed:
+ * @self: options
+ *
+ * Returns: whether source files are hashed
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_get_is_hashed (WeftLoadOptions *self)
+{
+  return self->is_hashed;
 }

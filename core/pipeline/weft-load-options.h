@@ -48,6 +48,8 @@ WEFT_PUBLIC void                 weft_load_options_set_registry       (WeftLoadO
 WEFT_PUBLIC void                 weft_load_options_set_module_tree    (WeftLoadOptions *self, WeftModuleTree *tree);
 WEFT_PUBLIC void                 weft_load_options_set_model_type     (WeftLoadOptions *self, const gchar *model_type);
 WEFT_PUBLIC void                 weft_load_options_set_flags          (WeftLoadOptions *self, WeftLoadFlags flags);
+WEFT_PUBLIC void                 weft_load_options_set_max_shard_bytes (WeftLoadOptions *self, guint64 max_shard_bytes);
+WEFT_PUBLIC void                 weft_load_options_set_is_hashed      (WeftLoadOptions *self, gboolean is_hashed);
 
 WEFT_PUBLIC const gchar         *weft_load_options_get_dtype          (WeftLoadOptions *self);
 WEFT_PUBLIC WeftTransformList   *weft_load_options_get_key_mapping    (WeftLoadOptions *self);
@@ -56,5 +58,7 @@ WEFT_PUBLIC WeftMappingRegistry *weft_load_options_get_registry       (WeftLoadO
 WEFT_PUBLIC WeftModuleTree      *weft_load_options_get_module_tree    (WeftLoadOptions *self);
 WEFT_PUBLIC const gchar         *weft_load_options_get_model_type     (WeftLoadOptions *self);
 WEFT_PUBLIC WeftLoadFlags        weft_load_options_get_flags          (WeftLoadOptions *self);
+WEFT_PUBLIC guint64              weft_load_options_get_max_shard_bytes (WeftLoadOptions *self);
+WEFT_PUBLIC gboolean             weft_load_options_get_is_hashed      (WeftLoadOptions *self);
 
 G_END_DECLS

@@ -230,7 +230,7 @@ cast_plainly (WeftDtype from, WeftDtype to, const void *source, void *destinatio
     store_code (to, destination, i, cast_code (from, to, load_code (from, source, i)));
 }
 
-WEFT_CAST_DEFINE_TABLE (plain_casts, cast_plainly);
+WEFT_CAST_DEFINE_LOOKUP (lookup_cast_plainly, cast_plainly)
 
 WeftCastFunc
 weft_cast_lookup_plain (WeftDtype from, WeftDtype to)
@@ -238,6 +238,6 @@ weft_cast_lookup_plain (WeftDtype from, WeftDtype to)
   g_return_val_if_fail (from < WEFT_N_DTYPES && to < WEFT_N_DTYPES, NULL);
 
   if (from == WEFT_DTYPE_C64 && to == WEFT_DTYPE_C64)
-    return plain_casts[WEFT_DTYPE_U64][WEFT_DTYPE_U64];
-  return plain_casts[from][to];
+    return lookup_cast_plainly (WEFT_DTYPE_U64, WEFT_DTYPE_U64);
+  return lookup_cast_plainly (from, to);
 }

@@ -44,7 +44,7 @@ typedef union
 static WEFT_ALWAYS_INLINE F32
 f32_power_of_two (gint exponent)
 {
-  return (F32){ .bits = (guint32)(127 + exponent) << 23 };
+  return (F32){ .bits = (guint32) (127 + exponent) << 23 };
 }
 
 /* `a < b ? yes : no`, for a and b that are not negative. */
@@ -64,18 +64,18 @@ decode_float (guint32 code, gint n_exponent, gint n_fraction, gint bias, Special
   const gint n_magnitude = n_exponent + n_fraction;
   const gint32 last = (1 << n_magnitude) - 1;
   guint32 sign = (code >> n_magnitude) << 31;
-  gint32 magnitude = (gint32)code & last;
-  F32 subnormal = { .value = (gfloat)magnitude * f32_power_of_two (1 - bias - n_fraction).value };
+  gint32 magnitude = (gint32) code & last;
+  F32 subnormal = { .value = (gfloat) magnitude * f32_power_of_two (1 - bias - n_fraction).value };
   gint32 bits = (magnitude << (23 - n_fraction)) + ((127 - bias) << 23);
 
-  bits = choose_below (magnitude, 1 << n_fraction, (gint32)subnormal.bits, bits);
+  bits = choose_below (magnitude, 1 << n_fraction, (gint32) subnormal.bits, bits);
   if (specials == SPECIALS_IEEE)
     bits = magnitude > last - (1 << n_fraction) ? (magnitude << (23 - n_fraction)) | F32_INFINITY : bits;
   if (specials == SPECIALS_FN)
     bits = magnitude == last ? F32_QUIET_NAN : bits;
   if (specials == SPECIALS_FNUZ)
     bits = code == 1u << n_magnitude ? F32_QUIET_NAN : bits;
-  return sign | (guint32)bits;
+  return sign | (guint32) bits;
 }
 
 /* The code nearest to F32 @bits. */
@@ -87,14 +87,15 @@ encode_float (guint32 bits, gint n_exponent, gint n_fraction, gint bias, Special
   const gint32 last = (1 << n_magnitude) - 1;
   const gint32 infinity = last - (1 << n_fraction) + 1;
   const gint32 largest = specials == SPECIALS_IEEE ? infinity - 1 : specials == SPECIALS_FN ? last - 1 : last;
-  gint32 sign = (gint32)((bits >> 31) << n_magnitude);
-  gint32 magnitude = (gint32)(bits & 0x7fffffff);
+  gint32 sign = (gint32) ((bits >> 31) << n_magnitude);
+  gint32 magnitude = (gint32) (bits & 0x7fffffff);
   gint32 half = (1 << (shift - 1)) - 1 + ((magnitude >> shift) & 1);
-  gint32 normal = (gint32)(((guint32)magnitude + (guint32)half) >> shift) - ((127 - bias) << n_fraction);
+  gint32 normal = (gint32) (((guint32) magnitude + (guint32) half) >> shift) - ((127 - bias) << n_fraction);
   /* A number whose unit in the last place is the smallest subnormal: adding it rounds to that unit. */
   const F32 rounder = f32_power_of_two (1 - bias + shift);
-  F32 subnormal = { .value = ((F32){ .bits = (guint32)magnitude }).value + rounder.value };
-  gint32 code = choose_below (magnitude, (128 - bias) << 23, (gint32)(subnormal.bits - rounder.bits), normal);
+  F32 subnormal = { .value = ((F32){ .bits = (guint32) magnitude }).value + rounder.value };
+  gint32 code =
+      choose_below (magnitude, (128 - bias) << 23, (gint32) (subnormal.bits - rounder.bits), normal);
   gint32 payload = (magnitude >> shift) & ((1 << n_fraction) - 1);
 
   switch (specials)
@@ -103,17 +104,17 @@ encode_float (guint32 bits, gint n_exponent, gint n_fraction, gint bias, Special
       code = code > largest ? infinity : code;
       payload = payload == 0 ? 1 << (n_fraction - 1) : payload;
       code = magnitude > F32_INFINITY ? infinity | payload : code;
-      return (guint32)(sign | code);
+      return (guint32) (sign | code);
     case SPECIALS_FN:
       code = code > largest ? largest : code;
-      return (guint32)(sign | (magnitude > F32_INFINITY ? last : code));
+      return (guint32) (sign | (magnitude > F32_INFINITY ? last : code));
     case SPECIALS_FNUZ: /* infinities and NaNs lie beyond the largest code as well */
       sign = code == 0 ? 0 : sign;
-      return (guint32)(code > largest ? last + 1 : sign | code);
+      return (guint32) (code > largest ? last + 1 : sign | code);
     case SPECIALS_FINITE:
     default:
       code = code > largest ? largest : code;
-      return (guint32)(magnitude > F32_INFINITY ? largest : sign | code);
+      return (guint32) (magnitude > F32_INFINITY ? largest : sign | code);
     }
 }
 
@@ -129,7 +130,7 @@ encode_BF16 (guint32 bits)
   guint32 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   guint32 nan = (bits >> 16) | ((bits & 0x7f0000) == 0 ? 0x40 : 0);
 
-  return (gint32)(bits & 0x7fffffff) > F32_INFINITY ? nan : rounded;
+  return (gint32) (bits & 0x7fffffff) > F32_INFINITY ? nan : rounded;
 }
 
 /* Code 0 is 2^-127, half the smallest normal F32. */
@@ -146,10 +147,10 @@ decode_F8_E8M0 (guint32 code)
 static WEFT_ALWAYS_INLINE guint32
 encode_F8_E8M0 (guint32 bits)
 {
-  gint32 magnitude = (gint32)(bits & 0x7fffffff);
+  gint32 magnitude = (gint32) (bits & 0x7fffffff);
   gint32 rounded = (magnitude + 0x400000 - (magnitude < 0x800000)) >> 23;
 
-  return (guint32)(magnitude >= F32_INFINITY ? 0xff : rounded);
+  return (guint32) (magnitude >= F32_INFINITY ? 0xff : rounded);
 }
 
 /* Name, type that holds a code, bits of exponent, bits of fraction, bias, specials. */
@@ -176,7 +177,7 @@ static WEFT_ALWAYS_INLINE guint64
 f64_from_f32 (guint32 bits)
 {
   F64 converted = { .value = ((F32){ .bits = bits }).value };
-  guint64 nan = ((guint64)(bits >> 31) << 63) | 0x7ff0000000000000 | ((guint64)(bits & 0x7fffff) << 29);
+  guint64 nan = ((guint64) (bits >> 31) << 63) | 0x7ff0000000000000 | ((guint64) (bits & 0x7fffff) << 29);
 
   return (bits & 0x7fffffff) > F32_INFINITY ? nan : converted.bits;
 }
@@ -184,9 +185,9 @@ f64_from_f32 (guint32 bits)
 static WEFT_ALWAYS_INLINE guint32
 f32_from_f64 (guint64 bits)
 {
-  F32 converted = { .value = (gfloat)((F64){ .bits = bits }).value };
-  guint32 payload = (guint32)(bits >> 29) & 0x7fffff;
-  guint32 nan = (guint32)(bits >> 63 << 31) | F32_INFINITY | (payload == 0 ? 0x400000 : payload);
+  F32 converted = { .value = (gfloat) ((F64){ .bits = bits }).value };
+  guint32 payload = (guint32) (bits >> 29) & 0x7fffff;
+  guint32 nan = (guint32) (bits >> 63 << 31) | F32_INFINITY | (payload == 0 ? 0x400000 : payload);
 
   return (bits & 0x7fffffffffffffff) > 0x7ff0000000000000 ? nan : converted.bits;
 }
@@ -197,7 +198,7 @@ i64_from_f64 (gdouble value)
   if (value >= 0x1p63)
     return G_MAXINT64;
   if (value >= -0x1p63)
-    return (gint64)value;
+    return (gint64) value;
   return value < 0 ? G_MININT64 : 0;
 }
 
@@ -206,8 +207,8 @@ static WEFT_ALWAYS_INLINE guint64
 u64_from_f64 (gdouble value)
 {
   if (value < 0x1p63)
-    return (guint64)i64_from_f64 (value);
-  return value < 0x1p64 ? (guint64)value : value > 0 ? G_MAXUINT64 : 0;
+    return (guint64) i64_from_f64 (value);
+  return value < 0x1p64 ? (guint64) value : value > 0 ? G_MAXUINT64 : 0;
 }
 
 /* A WeftCastFunc that sets each `out` to an expression of `in`. */
@@ -219,7 +220,7 @@ u64_from_f64 (gdouble value)
     for (gsize i = 0; i < n_elements; i++)                                                   \
       {                                                                                      \
         In in = ins[i];                                                                      \
-        outs[i] = (Out)(expression);                                                         \
+        outs[i] = (Out) (expression);                                                        \
       }                                                                                      \
   }
 
@@ -247,24 +248,27 @@ DEFINE_INTEGER_CODEC (U32, WeftAnyU32)
 DEFINE_INTEGER_CODEC (I32, WeftAnyI32)
 DEFINE_LOOP (decode_run_BOOL, WeftAnyU8, WeftAnyI64, in != 0)
 
-static void
+WEFT_VECTORISED static void
 decode_run_F4 (const void *source, void *destination, gsize n_elements)
 {
-  const guint8 *packed = source;
-  WeftAnyU32 *bits = destination;
-
-  for (gsize i = 0; i < n_elements; i++)
-    bits[i] = decode_F4 (packed[i / 2] >> (i % 2 * 4) & 0xf);
-}
-
-static void
-encode_run_F4 (const void *source, void *destination, gsize n_elements)
-{
-  const WeftAnyU32 *bits = source;
-  guint8 *packed = destination;
+  const guint8 *restrict packed = source;
+  WeftAnyU32 *restrict bits = destination;
 
   for (gsize i = 0; i < n_elements / 2; i++)
-    packed[i] = (guint8)(encode_F4 (bits[2 * i]) | encode_F4 (bits[2 * i + 1]) << 4);
+    {
+      bits[2 * i] = decode_F4 (packed[i] & 0xf);
+      bits[2 * i + 1] = decode_F4 (packed[i] >> 4);
+    }
+}
+
+WEFT_VECTORISED static void
+encode_run_F4 (const void *source, void *destination, gsize n_elements)
+{
+  const WeftAnyU32 *restrict bits = source;
+  guint8 *restrict packed = destination;
+
+  for (gsize i = 0; i < n_elements / 2; i++)
+    packed[i] = (guint8) (encode_F4 (bits[2 * i]) | encode_F4 (bits[2 * i + 1]) << 4);
 }
 
 /* Four codes of 6 bits in three bytes. */
@@ -290,7 +294,7 @@ encode_run_F4 (const void *source, void *destination, gsize n_elements)
         for (gsize k = 0; k < 4; k++)                                                     \
           codes |= encode_##name (bits[4 * i + k]) << 6 * k;                              \
         for (gsize k = 0; k < 3; k++)                                                     \
-          packed[3 * i + k] = (guint8)(codes >> 8 * k);                                   \
+          packed[3 * i + k] = (guint8) (codes >> 8 * k);                                  \
       }                                                                                   \
   }
 
@@ -386,11 +390,12 @@ cast (WeftDtype from, WeftDtype to, const void *source, void *destination, gsize
     for (gsize start = 0; start < n_elements; start += BLOCK_ELEMENTS)
       {
         gsize n = MIN (BLOCK_ELEMENTS, n_elements - start);
-        const void *in = (const guint8 *)source + start * from_bits / 8;
+        const void *in = (const guint8 *) source + start * from_bits / 8;
 
         for (guint i = 0; i < n_stages; i++)
           {
-            void *out = i + 1 < n_stages ? (guint8 *)buffers[i] : (guint8 *)destination + start * to_bits / 8;
+            void *out =
+                i + 1 < n_stages ? (guint8 *) buffers[i] : (guint8 *) destination + start * to_bits / 8;
 
             stages[i](in, out, n);
             in = out;
@@ -398,7 +403,7 @@ cast (WeftDtype from, WeftDtype to, const void *source, void *destination, gsize
       }
 }
 
-WEFT_CAST_DEFINE_TABLE (casts, cast);
+WEFT_CAST_DEFINE_LOOKUP (lookup_cast, cast)
 
 /* The pairs worth a loop of their own. */
 #define DEFINE_DIRECT(from, From, to, To) \
@@ -408,7 +413,7 @@ DEFINE_DIRECT (BF16, WeftAnyU16, F16, WeftAnyU16)
 DEFINE_DIRECT (F16, WeftAnyU16, BF16, WeftAnyU16)
 DEFINE_DIRECT (BF16, WeftAnyU16, F8_E4M3, WeftAnyU8)
 
-DEFINE_LOOP (direct_F8_E5M2_to_F16, WeftAnyU8, WeftAnyU16, (guint32)in << 8)
+DEFINE_LOOP (direct_F8_E5M2_to_F16, WeftAnyU8, WeftAnyU16, (guint32) in << 8)
 
 /* 8 to 16 bits in lanes of 16 bits, which compilers do not find by themselves: twice as many at a time as through F32. */
 enum
@@ -416,7 +421,11 @@ enum
   N_LANES = 16
 };
 typedef guint8 Codes __attribute__ ((vector_size (N_LANES)));
-typedef gint16 Lanes __attribute__ ((vector_size (2 * N_LANES)));
+typedef guint16 Lanes __attribute__ ((vector_size (2 * N_LANES)));
+typedef gint16 SignedLanes __attribute__ ((vector_size (2 * N_LANES)));
+
+/* Lanes of ones where a < b. Vector units compare signed numbers; these are not that large. */
+#define LANES_BELOW(a, b) ((Lanes) ((SignedLanes) (a) < (gint16) (b)))
 
 /* The magnitude grows by bits of fraction and a difference of biases. A subnormal becomes normal: its uppermost bit,
  * one after the other, is tried as the one that is implied. */
@@ -426,28 +435,28 @@ widen_lanes (const void *source, void *destination, gint n_fraction, gint bias, 
 {
   const gint exponent = to_bias - bias, infinity = 0x7fff >> to_fraction << to_fraction;
   Codes codes;
-  Lanes code, magnitude, fraction, bits, is_special;
+  Lanes code, magnitude, fraction, bits, special, is_finite;
 
   memcpy (&codes, source, sizeof codes);
   code = __builtin_convertvector(codes, Lanes);
   magnitude = code & 0x7f;
   fraction = magnitude << (to_fraction - n_fraction);
-  bits = fraction + (gint16)(exponent << to_fraction);
+  bits = fraction + (guint16) (exponent << to_fraction);
   for (gint top = n_fraction - 1; top >= 0; top--)
     {
-      Lanes is_below = magnitude < (gint16)(2 << top);
+      Lanes is_below = LANES_BELOW (magnitude, 2 << top);
       Lanes normal =
-          (magnitude << (to_fraction - top)) + (gint16)((exponent - n_fraction + top) << to_fraction);
+          (magnitude << (to_fraction - top)) + (guint16) ((exponent - n_fraction + top) << to_fraction);
 
       bits = (normal & is_below) | (bits & ~is_below);
     }
-  bits &= magnitude != 0;
-  is_special = magnitude > (gint16)(specials == SPECIALS_IEEE ? 0x7b : 0x7e);
+  bits &= ~LANES_BELOW (magnitude, 1);
   if (specials == SPECIALS_IEEE)
-    bits = ((fraction | (gint16)infinity) & is_special) | (bits & ~is_special);
+    special = fraction | (guint16) infinity;
   else
-    bits = ((gint16)(infinity | 1 << (to_fraction - 1)) & is_special) | (bits & ~is_special);
-  bits |= (code & 0x80) << 8;
+    special = (Lanes){ 0 } + (guint16) (infinity | 1 << (to_fraction - 1));
+  is_finite = LANES_BELOW (magnitude, specials == SPECIALS_IEEE ? 0x7c : 0x7f);
+  bits = (bits & is_finite) | (special & ~is_finite) | (code & 0x80) << 8;
   memcpy (destination, &bits, sizeof bits);
 }
 
@@ -494,8 +503,8 @@ weft_cast_lookup (WeftDtype from, WeftDtype to)
     if (direct_casts[i].from == from && direct_casts[i].to == to)
       return direct_casts[i].cast;
   if (from == WEFT_DTYPE_C64 && to == WEFT_DTYPE_C64)
-    return casts[WEFT_DTYPE_U64][WEFT_DTYPE_U64];
-  return casts[from][to];
+    return lookup_cast (WEFT_DTYPE_U64, WEFT_DTYPE_U64);
+  return lookup_cast (from, to);
 }
 
 /* The values of a dtype: whole multiples of 2^ulp_exponent up to the largest, of at most `precision` bits. */

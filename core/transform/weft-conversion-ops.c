@@ -46,7 +46,9 @@ base_dup_inverse (WeftConversionOps *op, GError **error)
 static WeftOpTraits
 base_get_traits (WeftConversionOps *op)
 {
-  return WEFT_CONVERSION_OPS_BASE_GET_CLASS (op)->traits;
+  WeftConversionOpsBaseClass *klass = WEFT_CONVERSION_OPS_BASE_GET_CLASS (op);
+
+  return klass->get_traits != NULL ? klass->get_traits (WEFT_CONVERSION_OPS_BASE (op)) : klass->traits;
 }
 
 static WeftThreadPolicy

@@ -119,6 +119,7 @@ G_DECLARE_DERIVABLE_TYPE (WeftConversionOpsBase, weft_conversion_ops_base, WEFT,
  * @parent_class: the parent
  * @convert: makes the outputs out of the inputs by composing lazy tensors
  * @dup_inverse: a new op that undoes this one
+ * @get_traits: (nullable): what the op may do, if its parameters decide
  * @traits: what the class may do
  * @thread_policy: where its functions may be called
  *
@@ -151,11 +152,21 @@ struct _WeftConversionOpsBaseClass
    */
   WeftConversionOpsBase *(*dup_inverse) (WeftConversionOpsBase *self, GError **error);
 
+  /**
+   * WeftConversionOpsBaseClass::get_traits:
+   * @self: an op
+   *
+   * Only for an op whose parameters decide; others set the traits of the class.
+   *
+   * Returns: what the op may do
+   */
+  WeftOpTraits (*get_traits) (WeftConversionOpsBase *self);
+
   WeftOpTraits traits;
   WeftThreadPolicy thread_policy;
 
   /*< private >*/
-  gpointer reserved[8];
+  gpointer reserved[7];
 };
 
 /* The runners: nobody calls a slot bare. */

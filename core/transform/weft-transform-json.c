@@ -319,6 +319,8 @@ write_rule (WeftWeightTransform *self, gboolean with_defaults)
         continue;
       g_value_init (&value, properties[i]->value_type);
       g_object_get_property (G_OBJECT (self), properties[i]->name, &value);
+      if (G_VALUE_HOLDS (&value, G_TYPE_STRV) && g_value_get_boxed (&value) == NULL)
+        continue;
       if (with_defaults || !g_param_value_defaults (properties[i], &value))
         json_object_set_member (object, name, write_value (&value));
     }

@@ -10,12 +10,14 @@ typedef struct
 {
   GStrv source_patterns;
   GStrv target_patterns;
+  GStrv match_patterns;
 } WeftWeightTransformBasePrivate;
 
 enum
 {
   PROP_SOURCE_PATTERNS = 1,
   PROP_TARGET_PATTERNS,
+  PROP_MATCH_PATTERNS,
   N_PROPERTIES,
 };
 
@@ -79,6 +81,9 @@ weft_weight_transform_base_set_property (GObject *object, guint id, const GValue
     case PROP_TARGET_PATTERNS:
       priv->target_patterns = g_value_dup_boxed (value);
       break;
+    case PROP_MATCH_PATTERNS:
+      priv->match_patterns = g_value_dup_boxed (value);
+      break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
@@ -98,6 +103,9 @@ weft_weight_transform_base_get_property (GObject *object, guint id, GValue *valu
     case PROP_TARGET_PATTERNS:
       g_value_set_boxed (value, priv->target_patterns);
       break;
+    case PROP_MATCH_PATTERNS:
+      g_value_set_boxed (value, priv->match_patterns);
+      break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID (object, id, pspec);
     }
@@ -111,6 +119,7 @@ weft_weight_transform_base_finalize (GObject *object)
 
   g_strfreev (priv->source_patterns);
   g_strfreev (priv->target_patterns);
+  g_strfreev (priv->match_patterns);
   G_OBJECT_CLASS (weft_weight_transform_base_parent_class)->finalize (object);
 }
 
@@ -142,8 +151,9 @@ weft_weight_transform_base_real_prepare (WeftWeightTransformBase *self, GError *
   WeftTransformState *state = weft_weight_transform_get_state (WEFT_WEIGHT_TRANSFORM (self));
 
   if (priv->source_patterns != NULL && priv->target_patterns != NULL
-      && !weft_weight_transform_set_patterns (WEFT_WEIGHT_TRANSFORM (self), (const gchar *const *) priv->source_patterns,
-                                              (const gchar *const *) priv->target_patterns, error))
+      && !weft_weight_transform_set_all_patterns (
+          WEFT_WEIGHT_TRANSFORM (self), (const gchar *const *) priv->source_patterns,
+          (const gchar *const *) priv->target_patterns, (const gchar *const *) priv->match_patterns, error))
     return FALSE;
   return state->pattern == NULL
          || check_references (state, WEFT_WEIGHT_TRANSFORM_BASE_GET_CLASS (self)->targets_are_paired, error);
@@ -273,6 +283,18 @@ weft_weight_transform_base_class_init (WeftWeightTransformBaseClass *klass)
   properties[PROP_TARGET_PATTERNS]
       = g_param_spec_boxed ("target-patterns", "Target patterns", "What is written in place of what was found", G_TYPE_STRV,
                             G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+
+  /**
+   * WeftWeightTransformBase:match-patterns:
+   *
+   * What is searched in place of the sources, one for each, where the sources are written as the inverse is to write them
+   * back and are too loose to be searched. %NULL in nearly all rules.
+   *
+   * Since: 1.0
+   */
+  properties[PROP_MATCH_PATTERNS]
+      = g_param_spec_boxed ("match-patterns", "Match patterns", "Regular expressions to search in place of the sources",
+                            G_TYPE_STRV, G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
   g_object_class_install_properties (object_class, N_PROPERTIES, properties);
 }
 

@@ -91,7 +91,9 @@ collect_properties (WeftWeightTransform *self, gboolean is_inverse, GPtrArray *n
       const gchar *name = properties[i]->name;
       GValue value = G_VALUE_INIT;
 
-      if ((properties[i]->flags & G_PARAM_READWRITE) != G_PARAM_READWRITE)
+      /* What is searched in place of the sources is no part of the inverse, which writes the sources. */
+      if ((properties[i]->flags & G_PARAM_READWRITE) != G_PARAM_READWRITE
+          || (is_inverse && strcmp (name, "match-patterns") == 0))
         continue;
       g_value_init (&value, properties[i]->value_type);
       g_object_get_property (G_OBJECT (self), name, &value);
@@ -538,6 +540,55 @@ weft_weight_transform_set_used (WeftWeightTransform *self, gboolean used)
   weft_weight_transform_get_state (self)->is_used = used;
 }
 
+/* weft_weight_transform_set_all_patterns: weft_weight_transform_set_patterns(), and expressions to search in place of the
+ * sources, or %NULL. */
+gboolean
+weft_weight_transform_set_all_patterns (WeftWeightTransform *self, const gchar *const *sources, const gchar *const *targets,
+                                        const gchar *const *match_patterns, GError **error)
+{
+  WeftTransformState *state = weft_weight_transform_get_state (self);
+  g_auto (GStrv) new_sources = NULL;
+  g_auto (GStrv) new_targets = NULL;
+
+  g_return_val_if_fail (!state->is_prepared, FALSE);
+  g_strfreev (state->written_sources);
+  state->written_sources = g_strdupv ((gchar **) sources);
+  g_strfreev (state->written_targets);
+  state->written_targets = g_strdupv ((gchar **) targets);
+  if (sources[0] == NULL || targets[0] == NULL)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "no %s patterns; write at least one",
+                   sources[0] == NULL ? "source" : "target");
+      return FALSE;
+    }
+  if (match_patterns != NULL && g_strv_length ((gchar **) match_patterns) != g_strv_length ((gchar **) sources))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "%u match patterns and %u sources; write one for each source",
+                   g_strv_length ((gchar **) match_patterns), g_strv_length ((gchar **) sources));
+      return FALSE;
+    }
+  if (!weft_pattern_normalise (sources, targets, &new_sources, &new_targets, error))
+    return FALSE;
+  if (match_patterns != NULL)
+    {
+      g_strfreev (new_sources);
+      new_sources = g_strdupv ((gchar **) match_patterns);
+    }
+  /* A copy shares the compiled pattern of its original. */
+  if (state->pattern == NULL || !g_strv_equal (list_or_empty (state->sources), (const gchar *const *) new_sources))
+    {
+      g_clear_pointer (&state->pattern, weft_pattern_unref);
+      state->pattern = weft_pattern_new ((const gchar *const *) new_sources, error);
+      if (state->pattern == NULL)
+        return FALSE;
+    }
+  g_strfreev (state->sources);
+  state->sources = g_steal_pointer (&new_sources);
+  g_strfreev (state->targets);
+  state->targets = g_steal_pointer (&new_targets);
+  return TRUE;
+}
+
 /**
  * weft_weight_transform_set_patterns:
  * @self: a rule that is being prepared
@@ -555,34 +606,5 @@ gboolean
 weft_weight_transform_set_patterns (WeftWeightTransform *self, const gchar *const *sources, const gchar *const *targets,
                                     GError **error)
 {
-  WeftTransformState *state = weft_weight_transform_get_state (self);
-  g_auto (GStrv) new_sources = NULL;
-  g_auto (GStrv) new_targets = NULL;
-
-  g_return_val_if_fail (!state->is_prepared, FALSE);
-  g_strfreev (state->written_sources);
-  state->written_sources = g_strdupv ((gchar **) sources);
-  g_strfreev (state->written_targets);
-  state->written_targets = g_strdupv ((gchar **) targets);
-  if (sources[0] == NULL || targets[0] == NULL)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "no %s patterns; write at least one",
-                   sources[0] == NULL ? "source" : "target");
-      return FALSE;
-    }
-  if (!weft_pattern_normalise (sources, targets, &new_sources, &new_targets, error))
-    return FALSE;
-  /* A copy shares the compiled pattern of its original. */
-  if (state->pattern == NULL || !g_strv_equal (list_or_empty (state->sources), (const gchar *const *) new_sources))
-    {
-      g_clear_pointer (&state->pattern, weft_pattern_unref);
-      state->pattern = weft_pattern_new ((const gchar *const *) new_sources, error);
-      if (state->pattern == NULL)
-        return FALSE;
-    }
-  g_strfreev (state->sources);
-  state->sources = g_steal_pointer (&new_sources);
-  g_strfreev (state->targets);
-  state->targets = g_steal_pointer (&new_targets);
-  return TRUE;
+  return weft_weight_transform_set_all_patterns (self, sources, targets, NULL, error);
 }

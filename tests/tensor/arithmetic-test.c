@@ -94,7 +94,7 @@ test_negation (void)
         continue;
       g_test_message ("%s", weft_dtype_get_name (dtype));
       for (gsize i = 0; i < n_bytes + 1; i++)
-        codes[i] = (guint8)g_rand_int (random);
+        codes[i] = (guint8) g_rand_int (random);
       g_assert_true (weft_scale_elements (dtype, codes + 1, negated, N, -1));
       weft_cast_lookup (dtype, WEFT_DTYPE_F64) (codes + 1, before, N);
       weft_cast_lookup (dtype, WEFT_DTYPE_F64) (negated, after, N);

@@ -96,16 +96,16 @@ test_packed (void)
 static guint64
 random_code (GRand *random, WeftDtype dtype)
 {
-  guint64 code = (guint64)g_rand_int (random) << 32 | g_rand_int (random);
-  guint n_cleared = (guint)g_rand_int_range (random, 0, 60), bits = weft_dtype_get_bits (dtype);
-  guint64 exponent = (guint64)g_rand_int_range (random, -45, 40);
+  guint64 code = (guint64) g_rand_int (random) << 32 | g_rand_int (random);
+  guint n_cleared = (guint) g_rand_int_range (random, 0, 60), bits = weft_dtype_get_bits (dtype);
+  guint64 exponent = (guint64) g_rand_int_range (random, -45, 40);
 
   code = code >> n_cleared << n_cleared;
   if (dtype == WEFT_DTYPE_F64 && n_cleared % 4 != 0)
     return (code & 0x800fffffffffffff) | (exponent + 1023) << 52;
   if (dtype == WEFT_DTYPE_F32 && n_cleared % 4 != 0)
     return (code >> 32 & 0x807fffff) | (exponent + 127) << 23;
-  return code >> (n_cleared % 2 == 0 ? 64 - bits : (guint)g_rand_int_range (random, 0, 64));
+  return code >> (n_cleared % 2 == 0 ? 64 - bits : (guint) g_rand_int_range (random, 0, 64));
 }
 
 /* All codes of a dtype of up to 16 bits, each once; random ones of a wider dtype. */
@@ -116,8 +116,8 @@ make_codes (WeftDtype dtype, gsize *n_elements)
   GByteArray *codes = g_byte_array_new ();
   g_autoptr (GRand) random = g_rand_new_with_seed (bits);
 
-  *n_elements = bits <= 16 ? (gsize)1 << bits : N_RANDOM;
-  g_byte_array_set_size (codes, (guint)(*n_elements * bits / 8));
+  *n_elements = bits <= 16 ? (gsize) 1 << bits : N_RANDOM;
+  g_byte_array_set_size (codes, (guint) (*n_elements * bits / 8));
   memset (codes->data, 0, codes->len);
   for (gsize i = 0; i < *n_elements; i++)
     {
@@ -127,7 +127,7 @@ make_codes (WeftDtype dtype, gsize *n_elements)
         memcpy (codes->data + i * bits / 8, &code, bits / 8);
       else
         for (gsize bit = i * bits; bit < (i + 1) * bits; bit++)
-          codes->data[bit / 8] |= (guint8)((code >> (bit - i * bits) & 1) << bit % 8);
+          codes->data[bit / 8] |= (guint8) ((code >> (bit - i * bits) & 1) << bit % 8);
     }
   return codes;
 }

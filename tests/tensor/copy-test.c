@@ -26,6 +26,12 @@ static const Nest nests[] = {
   { "rows a power of two apart", 4, 2, { 64, 64 }, { 2048, 1 }, { 1, 2048 } },
   { "the halves of a rope axis interleaved", 2, 3, { 3, 64, 2 }, { 128, 2, 1 }, { 128, 1, 64 } },
   { "an interleaved rope axis taken apart", 4, 3, { 3, 2, 64 }, { 128, 64, 1 }, { 128, 1, 2 } },
+  { "bytes zipped, with a rest", 1, 2, { 37, 2 }, { 2, 1 }, { 1, 37 } },
+  { "bytes unzipped, with a rest", 1, 2, { 2, 37 }, { 37, 1 }, { 1, 2 } },
+  { "pairs of bytes zipped, with a rest", 2, 2, { 37, 2 }, { 2, 1 }, { 1, 40 } },
+  { "pairs of bytes unzipped, with a rest", 2, 2, { 2, 37 }, { 40, 1 }, { 1, 2 } },
+  { "doubles zipped, with a rest", 8, 2, { 37, 2 }, { 2, 1 }, { 1, 37 } },
+  { "doubles unzipped, with a rest", 8, 2, { 2, 37 }, { 37, 1 }, { 1, 2 } },
   { "channels first to channels last", 2, 3, { 9, 11, 3 }, { 33, 3, 1 }, { 11, 1, 99 } },
   { "three axes reversed", 1, 3, { 70, 5, 80 }, { 400, 80, 1 }, { 1, 70, 350 } },
   { "one value everywhere", 4, 2, { 100, 100 }, { 100, 1 }, { 0, 0 } },
@@ -44,7 +50,7 @@ span (const Nest *nest, const gint64 *strides)
   gsize last = 0;
 
   for (guint i = 0; i < nest->n_loops; i++)
-    last += (gsize)((nest->extents[i] - 1) * strides[i]);
+    last += (gsize) ((nest->extents[i] - 1) * strides[i]);
   return (last + 1) * nest->element_bytes;
 }
 
@@ -55,8 +61,8 @@ copy_plainly (guint8 *destination, const guint8 *source, const Nest *nest, guint
     memcpy (destination, source, nest->element_bytes);
   else
     for (gint64 i = 0; i < nest->extents[loop]; i++)
-      copy_plainly (destination + i * nest->destination_strides[loop] * (gint64)nest->element_bytes,
-                    source + i * nest->source_strides[loop] * (gint64)nest->element_bytes, nest, loop + 1);
+      copy_plainly (destination + i * nest->destination_strides[loop] * (gint64) nest->element_bytes,
+                    source + i * nest->source_strides[loop] * (gint64) nest->element_bytes, nest, loop + 1);
 }
 
 /* Both sides start at an odd address, so that nothing is aligned; what no loop reaches stays as it was. */
@@ -69,7 +75,7 @@ check_nest (const Nest *nest)
   g_autofree guint8 *copied = g_malloc (n_destination), *expected = g_malloc (n_destination);
 
   for (gsize i = 0; i < n_source; i++)
-    source[i] = (guint8)(i * 0x9e3779b1u >> 24);
+    source[i] = (guint8) (i * 0x9e3779b1u >> 24);
   memset (copied, 0xa5, n_destination);
   memset (expected, 0xa5, n_destination);
   weft_copy_loops (copied + 1, source + 1, nest->element_bytes, nest->n_loops, nest->extents,
@@ -97,7 +103,7 @@ choose_strides (GRand *random, const Nest *nest, gint64 *strides)
 
   for (guint i = 0; i < nest->n_loops; i++)
     {
-      guint at = (guint)g_rand_int_range (random, 0, (gint32)i + 1);
+      guint at = (guint) g_rand_int_range (random, 0, (gint32) i + 1);
 
       order[i] = order[at];
       order[at] = i;
@@ -122,7 +128,7 @@ test_random (void)
       Nest nest = { .element_bytes = widths[g_rand_int_range (random, 0, G_N_ELEMENTS (widths))] };
       gint64 n_elements = 1;
 
-      nest.n_loops = (guint)g_rand_int_range (random, 0, MAX_TEST_LOOPS + 1);
+      nest.n_loops = (guint) g_rand_int_range (random, 0, MAX_TEST_LOOPS + 1);
       for (guint i = 0; i < nest.n_loops; i++)
         {
           gint64 extent = g_rand_int_range (random, 1, g_rand_boolean (random) ? 5 : 130);

@@ -249,6 +249,14 @@ weft_concatenate_chunk_dup_inverse (WeftConversionOpsBase *base, GError **error)
                        self->num_shards_attribute, NULL);
 }
 
+/* Only with the attribute are the parts numbered; else each has a target of its own. */
+static WeftOpTraits
+weft_concatenate_chunk_get_traits (WeftConversionOpsBase *base)
+{
+  return ((WeftConcatenateChunk *) base)->num_shards_attribute != NULL ? WEFT_OP_TRAITS_EXPANDS_STAR
+                                                                        : WEFT_OP_TRAITS_NONE;
+}
+
 static void
 weft_concatenate_chunk_class_init (WeftConcatenateChunkClass *klass)
 {
@@ -256,7 +264,7 @@ weft_concatenate_chunk_class_init (WeftConcatenateChunkClass *klass)
 
   base_class->convert = weft_concatenate_chunk_convert;
   base_class->dup_inverse = weft_concatenate_chunk_dup_inverse;
-  base_class->traits = WEFT_OP_TRAITS_EXPANDS_STAR;
+  base_class->get_traits = weft_concatenate_chunk_get_traits;
   base_class->thread_policy = WEFT_THREAD_POLICY_ANY;
   add_dim (base_class, G_STRUCT_OFFSET (WeftConcatenateChunk, dim));
   add_num_shards_attribute (base_class, G_STRUCT_OFFSET (WeftConcatenateChunk, num_shards_attribute));

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views of a plan as JSON: the whole, and the history of one key. */
+#include "pipeline/weft-load-plan-private.h"
+
+#include <string.h>
+
+#include "mapping/weft-mapping.h"
+#include "transform/weft-conversion-ops.h"
+#include "transform/weft-rule-trial.h"
+
+static void
+add_member_string (JsonBuilder *builder, const gchar *name, const gchar *value)
+{
+  json_builder_set_member_name (builder, name);
+  if (value != NULL)
+    json_builder_add_string_value (builder, value);
+  else
+    json_builder_add_null_value (builder);
+}
+
+static void
+add_member_int (JsonBuilder *builder, const gchar *name, gint64 value)
+{
+  json_builder_set_member_name (builder, name);
+  json_builder_add_int_value (builder, value);
+}
+
+static void
+add_tensor (JsonBuilder *builder, WeftTensor *tensor)
+{
+  const WeftShape *shape = weft_tensor_get_shape (tensor);
+
+  add_member_string (builder, "dtype", weft_dtype_get_name (weft_tensor_get_dtype (tensor)));
+  json_builder_set_member_name (builder, "shape");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < shape->rank; i++)
+    json_builder_add_int_value (builder, shape->dims[i]);
+  json_builder_end_array (builder);
+  add_member_int (builder, "bytes", (gint64) weft_tensor_get_n_bytes (tensor));
+}
+
+/* Where a published tensor lies: file and offset from the start of the file. */
+static void
+add_source (JsonBuilder *builder, WeftLoadPlan *self, guint position)
+{
+  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  const gchar *key = weft_state_dict_get_name (published, position);
+  WeftShard *shard
+      = weft_checkpoint_get_shard (self->checkpoint, weft_checkpoint_get_tensor_shard (self->checkpoint, position));
+
+  json_builder_begin_object (builder);
+  add_member_string (builder, "key", key);
+  add_tensor (builder, weft_state_dict_get_tensor (published, position));
+  add_member_string (builder, "file", weft_shard_get_file_name (shard));
+  for (guint i = 0; i < weft_shard_get_n_tensors (shard); i++)
+    if (weft_shard_get_tensor (shard, i) == weft_state_dict_get_tensor (published, position))
+      add_member_int (builder, "offset", (gint64) weft_shard_get_tensor_offset (shard, i));
+  json_builder_end_object (builder);
+}
+
+static void
+add_operations (JsonBuilder *builder, WeftConversion *conversion)
+{
+  GPtrArray *ops = conversion->converter != NULL ? weft_weight_converter_get_operations (conversion->converter) : NULL;
+
+  json_builder_set_member_name (builder, "operations");
+  json_builder_begin_array (builder);
+  for (guint i = 0; ops != NULL && i < ops->len; i++)
+    {
+      JsonNode *node = json_node_new (JSON_NODE_OBJECT);
+
+      json_node_take_object (node, weft_op_to_json (ops->pdata[i]));
+      json_builder_add_value (builder, node);
+    }
+  json_builder_end_array (builder);
+}
+
+static const gchar *
+get_proof_name (const WeftConversion *conversion)
+{
+  static const gchar *const names[] = { "exact", "if dropped elements are zero", "no" };
+
+  return names[conversion->proof];
+}
+
+static void
+add_conversion (JsonBuilder *builder, WeftLoadPlan *self, WeftConversion *conversion, gboolean with_sources)
+{
+  json_builder_set_member_name (builder, "rule");
+  if (conversion->rule >= 0)
+    {
+      g_autofree gchar *rule
+          = weft_weight_transform_describe (weft_transform_list_get_transform (self->transforms, (guint) conversion->rule));
+
+      json_builder_add_string_value (builder, rule);
+    }
+  else
+    json_builder_add_null_value (builder);
+  add_operations (builder, conversion);
+  add_member_string (builder, "reversible", get_proof_name (conversion));
+  if (conversion->proof_reason != NULL)
+    add_member_string (builder, "reason", conversion->proof_reason);
+  json_builder_set_member_name (builder, "sources");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < conversion->sources->len; i++)
+    {
+      guint position = g_array_index (conversion->sources, WeftConversionSource, i).position;
+
+      if (with_sources)
+        add_source (builder, self, position);
+      else
+        json_builder_add_string_value (builder,
+                                       weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position));
+    }
+  json_builder_end_array (builder);
+}
+
+/**
+ * weft_load_plan_to_json:
+ * @self: a plan
+ *
+ * Returns: (transfer full): an object with `reversible`, `open`, `bytes`, `outputs` (name, dtype, shape, bytes, rule, operations,
+ *   sources of each) and `report`
+ * Since: 1.0
+ */
+JsonNode *
+weft_load_plan_to_json (WeftLoadPlan *self)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+  guint64 n_bytes = 0;
+
+  json_builder_begin_object (builder);
+  json_builder_set_member_name (builder, "reversible");
+  json_builder_add_boolean_value (builder, weft_load_plan_is_reversible (self));
+  json_builder_set_member_name (builder, "open");
+  json_builder_add_boolean_value (builder, weft_load_plan_is_open (self));
+  json_builder_set_member_name (builder, "outputs");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (self->outputs); i++)
+    {
+      WeftTensor *tensor = weft_state_dict_get_tensor (self->outputs, i);
+
+      n_bytes += weft_tensor_get_n_bytes (tensor);
+      json_builder_begin_object (builder);
+      add_member_string (builder, "name", weft_state_dict_get_name (self->outputs, i));
+      add_tensor (builder, tensor);
+      add_member_int (builder, "pieces", weft_tensor_get_n_pieces (tensor));
+      add_conversion (builder, self, self->output_conversions->pdata[i], FALSE);
+      json_builder_end_object (builder);
+    }
+  json_builder_end_array (builder);
+  add_member_int (builder, "bytes", (gint64) n_bytes);
+  json_builder_set_member_name (builder, "report");
+  json_builder_add_value (builder, weft_load_report_to_json (self->report));
+  json_builder_end_object (builder);
+  return json_builder_get_root (builder);
+}
+
+/**
+ * weft_load_plan_describe_output:
+ * @self: a plan
+ * @position: position of an output
+ *
+ * Returns: (transfer full): what it is made of, for a person: a name, or a number of tensors and the ops
+ * Since: 1.0
+ */
+gchar *
+weft_load_plan_describe_output (WeftLoadPlan *self, guint position)
+{
+  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftConversion *conversion = self->output_conversions->pdata[position];
+  guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
+  GString *text = g_string_new (weft_state_dict_get_name (published, first));
+  GPtrArray *ops = conversion->converter != NULL ? weft_weight_converter_get_operations (conversion->converter) : NULL;
+
+  if (conversion->sources->len > 1)
+    g_string_append_printf (text, " and %u more", conversion->sources->len - 1);
+  for (guint i = 0; ops != NULL && i < ops->len; i++)
+    g_string_append_printf (text, "%s%s", i == 0 ? " by " : ", ", weft_conversion_ops_get_name (ops->pdata[i]));
+  return g_string_free (text, FALSE);
+}
+
+static const gchar *
+get_outcome_name (WeftTrialOutcome outcome)
+{
+  static const gchar *const names[] = { "matched", "no match", "out of scope", "waiting for its guard", "not tried: a converter has matched" };
+
+  return names[outcome];
+}
+
+static gboolean
+add_trials (JsonBuilder *builder, WeftLoadPlan *self, const gchar *key, GError **error)
+{
+  g_autoptr (GPtrArray) trials = weft_transform_list_explain_key (self->transforms, key, error);
+
+  if (trials == NULL)
+    return FALSE;
+  json_builder_set_member_name (builder, "rules");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < trials->len; i++)
+    {
+      const WeftRuleTrial *trial = trials->pdata[i];
+      WeftWeightTransform *transform = weft_transform_list_get_transform (self->transforms, trial->transform);
+      g_autofree gchar *rule = weft_weight_transform_describe (transform);
+
+      json_builder_begin_object (builder);
+      add_member_string (builder, "rule", rule);
+      add_member_string (builder, "kind", weft_weight_transform_get_kind (transform));
+      add_member_string (builder, "scope", weft_weight_transform_get_scope_prefix (transform));
+      add_member_string (builder, "outcome", get_outcome_name (trial->outcome));
+      if (trial->after != NULL)
+        {
+          add_member_string (builder, "before", trial->before);
+          add_member_string (builder, "after", trial->after);
+          add_member_string (builder, "source_pattern", trial->source_pattern);
+        }
+      json_builder_end_object (builder);
+    }
+  json_builder_end_array (builder);
+  return TRUE;
+}
+
+static WeftConversion *
+find_conversion (WeftLoadPlan *self, const gchar *key, gboolean *is_source)
+{
+  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  guint position;
+
+  *is_source = weft_state_dict_find (published, key, &position);
+  for (guint i = 0; *is_source && i < self->conversions->len; i++)
+    {
+      WeftConversion *conversion = self->conversions->pdata[i];
+
+      for (guint j = 0; j < conversion->sources->len; j++)
+        if (g_array_index (conversion->sources, WeftConversionSource, j).position == position)
+          return conversion;
+    }
+  if (!*is_source && weft_state_dict_find (self->outputs, key, &position))
+    return self->output_conversions->pdata[position];
+  return g_hash_table_lookup (self->layers, key);
+}
+
+/**
+ * weft_load_plan_explain:
+ * @self: a plan
+ * @key: a name of the published checkpoint or of the runtime
+ * @error: return location
+ *
+ * Returns: (transfer full): an object: `key`, `is_source`, `rules` (each rule tried on the published key, and what came of
+ *   it), and of its conversion `operations`, `outputs` and `sources` with file and offset
+ * Errors: %WEFT_ERROR_MISSING if neither side has such a name
+ * Since: 1.0
+ */
+JsonNode *
+weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+  gboolean is_source;
+  WeftConversion *conversion = find_conversion (self, key, &is_source);
+  const gchar *published = key;
+
+  if (conversion == NULL && !is_source)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                   "neither the checkpoint nor what is made of it has a tensor '%s'; `weft inspect` and `weft plan` list the names", key);
+      return NULL;
+    }
+  if (!is_source)
+    published = weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint),
+                                          g_array_index (conversion->sources, WeftConversionSource, 0).position);
+  json_builder_begin_object (builder);
+  add_member_string (builder, "key", key);
+  json_builder_set_member_name (builder, "is_source");
+  json_builder_add_boolean_value (builder, is_source);
+  add_member_string (builder, "published", published);
+  if (!add_trials (builder, self, published, error))
+    return NULL;
+  if (conversion != NULL)
+    {
+      json_builder_set_member_name (builder, "outputs");
+      json_builder_begin_array (builder);
+      for (guint i = 0; i < conversion->outputs->len; i++)
+        {
+          const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
+
+          json_builder_begin_object (builder);
+          add_member_string (builder, "name", output->name);
+          add_tensor (builder, output->tensor);
+          json_builder_end_object (builder);
+        }
+      json_builder_end_array (builder);
+      add_conversion (builder, self, conversion, TRUE);
+    }
+  json_builder_end_object (builder);
+  return json_builder_get_root (builder);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The record of a conversion (weft-provenance.json in its output): source headers and index verbatim, the rules, and
+ * which tensors met where. It holds names, shapes and rules, never the bytes of a tensor. */
+#pragma once
+
+#include "pipeline/weft-conversion-private.h"
+#include "pipeline/weft-load-plan.h"
+
+/* The newest version of the record that this library reads and the one it writes. */
+#define WEFT_PROVENANCE_VERSION 1
+
+typedef struct
+{
+  /* Header-only tensors in the order of the plan. */
+  WeftStateDict *published;
+  GStrv file_names;
+  /* GBytes, the JSON of each header with its padding. */
+  GPtrArray *headers;
+  /* Hex digests, or NULL where none was taken. */
+  GPtrArray *hashes;
+  gchar *index_name;
+  GBytes *index;
+  GPtrArray *conversions;
+} WeftProvenance;
+
+GBytes         *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);
+WeftProvenance *weft_provenance_load  (const gchar *path, GError **error);
+void            weft_provenance_free  (WeftProvenance *self);
+
+/* XXH3 (128 bits) of a file, as hex text. */
+gchar          *weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftProvenance, weft_provenance_free)

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipeline/weft-provenance-private.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/weft-json.h"
+#include "checkpoint/weft-shard.h"
+#include "mapping/weft-mapping.h"
+#include "pipeline/weft-load-plan-private.h"
+
+#define HASH_BUFFER_BYTES (1024 * 1024)
+
+/* Written as text: a document tree would cost more memory than all lazy tensors together. */
+static void
+append_text (GString *json, const gchar *text)
+{
+  weft_json_append_text (json, text, FALSE);
+}
+
+static void
+append_optional_text (GString *json, const gchar *text)
+{
+  if (text != NULL)
+    append_text (json, text);
+  else
+    g_string_append (json, "null");
+}
+
+static void
+append_texts (GString *json, GStrv texts)
+{
+  g_string_append_c (json, '[');
+  for (guint i = 0; texts[i] != NULL; i++)
+    {
+      if (i > 0)
+        g_string_append_c (json, ',');
+      append_text (json, texts[i]);
+    }
+  g_string_append_c (json, ']');
+}
+
+gchar *
+weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error)
+{
+  XXH3_state_t *state = XXH3_createState ();
+  g_autofree guint8 *buffer = g_malloc (HASH_BUFFER_BYTES);
+  guint64 size = weft_file_get_size (file);
+  XXH128_canonical_t digest;
+  GString *text;
+  gboolean ok = TRUE;
+
+  XXH3_128bits_reset (state);
+  for (guint64 offset = 0; ok && offset < size; offset += HASH_BUFFER_BYTES)
+    {
+      gsize n_bytes = MIN (HASH_BUFFER_BYTES, size - offset);
+
+      ok = !g_cancellable_set_error_if_cancelled (cancellable, error) && weft_file_read (file, offset, buffer, n_bytes, error);
+      if (ok)
+        XXH3_128bits_update (state, buffer, n_bytes);
+    }
+  XXH128_canonicalFromHash (&digest, XXH3_128bits_digest (state));
+  XXH3_freeState (state);
+  if (!ok)
+    return NULL;
+  text = g_string_new ("xxh3-128:");
+  for (guint i = 0; i < sizeof digest.digest; i++)
+    g_string_append_printf (text, "%02x", digest.digest[i]);
+  return g_string_free (text, FALSE);
+}
+
+static gboolean
+append_files (GString *json, WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
+{
+  WeftCheckpoint *checkpoint = plan->checkpoint;
+
+  for (guint i = 0; i < weft_checkpoint_get_n_shards (checkpoint); i++)
+    {
+      WeftShard *shard = weft_checkpoint_get_shard (checkpoint, i);
+      g_autoptr (GBytes) header = weft_shard_read_header (shard, error);
+      g_autofree gchar *text = NULL;
+      g_autofree gchar *hash = NULL;
+
+      if (header == NULL)
+        return FALSE;
+      text = g_strndup (g_bytes_get_data (header, NULL), g_bytes_get_size (header));
+      if (weft_load_options_get_is_hashed (plan->options))
+        {
+          hash = weft_provenance_hash_file (weft_shard_get_file (shard), cancellable, error);
+          if (hash == NULL)
+            return FALSE;
+        }
+      g_string_append (json, i > 0 ? ",\n    {\"name\": " : "\n    {\"name\": ");
+      append_text (json, weft_shard_get_file_name (shard));
+      if (hash != NULL)
+        g_string_append_printf (json, ", \"hash\": \"%s\"", hash);
+      g_string_append (json, ", \"header\": ");
+      append_text (json, text);
+      g_string_append_c (json, '}');
+    }
+  return TRUE;
+}
+
+static void
+append_rules (GString *json, WeftTransformList *transforms)
+{
+  g_autoptr (JsonNode) rules = weft_mapping_to_json (transforms);
+  JsonArray *array = json_node_get_array (rules);
+
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    {
+      WeftWeightTransform *transform = weft_transform_list_get_transform (transforms, i);
+      g_autofree gchar *text = weft_json_to_text (json_array_get_element (array, i), FALSE);
+
+      g_string_append (json, i > 0 ? ",\n    {\"origin\": " : "\n    {\"origin\": ");
+      append_optional_text (json, weft_weight_transform_get_origin (transform));
+      g_string_append_printf (json, ", \"used\": %s, \"scope_prefix\": ",
+                              weft_weight_transform_get_used (transform) ? "true" : "false");
+      append_optional_text (json, weft_weight_transform_get_scope_prefix (transform));
+      g_string_append (json, ", \"base_model_prefix\": ");
+      append_optional_text (json, weft_weight_transform_get_base_model_prefix (transform));
+      g_string_append_printf (json, ", \"rule\": %s}", text);
+    }
+}
+
+/* A renaming is [source, "output", "dtype"]; a converter an object. Sources count in the natural order of the names that
+ * the headers list. */
+static void
+append_conversion (GString *json, const WeftConversion *conversion)
+{
+  const WeftConversionOutput *outputs = (const WeftConversionOutput *) (gpointer) conversion->outputs->data;
+  const WeftConversionSource *sources = (const WeftConversionSource *) (gpointer) conversion->sources->data;
+
+  if (conversion->converter == NULL && conversion->proof == WEFT_PROOF_EXACT)
+    {
+      g_string_append_printf (json, "[%u,", sources[0].position);
+      append_text (json, outputs[0].name);
+      g_string_append_printf (json, ",\"%s\"]", weft_dtype_get_name (weft_tensor_get_dtype (outputs[0].tensor)));
+      return;
+    }
+  g_string_append_printf (json, "{\"rule\": %d, \"layer\": ", conversion->rule);
+  append_text (json, conversion->layer);
+  if (conversion->proof == WEFT_PROOF_LOSSY)
+    {
+      g_string_append (json, ", \"lossy\": ");
+      append_text (json, conversion->proof_reason);
+    }
+  if (conversion->converter != NULL)
+    {
+      g_string_append (json, ", \"targets\": ");
+      append_texts (json, conversion->target_patterns);
+    }
+  g_string_append (json, ", \"outputs\": [");
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    {
+      g_string_append_printf (json, "%s[%u,%" G_GINT64_FORMAT ",", i > 0 ? "," : "", outputs[i].pattern, outputs[i].number);
+      append_text (json, outputs[i].name);
+      g_string_append_printf (json, ",\"%s\"]", weft_dtype_get_name (weft_tensor_get_dtype (outputs[i].tensor)));
+    }
+  g_string_append (json, "], \"sources\": [");
+  for (guint i = 0; i < conversion->sources->len; i++)
+    g_string_append_printf (json, "%s%u,%u,%" G_GINT64_FORMAT, i > 0 ? "," : "", sources[i].position, sources[i].pattern,
+                            sources[i].number);
+  g_string_append (json, "]}");
+}
+
+GBytes *
+weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
+{
+  g_autoptr (GString) json = g_string_new ("{\"format\": \"weft-provenance\", \"version\": ");
+  GBytes *index = weft_checkpoint_get_index (plan->checkpoint);
+  gboolean is_first = TRUE;
+
+  g_string_append_printf (json, "%d, \"weft\": \"%s\", \"dtype\": \"%s\",\n", WEFT_PROVENANCE_VERSION, WEFT_VERSION,
+                          weft_load_options_get_dtype (plan->options));
+  g_string_append (json, "  \"source_index\": ");
+  if (index != NULL)
+    {
+      g_autofree gchar *text = g_strndup (g_bytes_get_data (index, NULL), g_bytes_get_size (index));
+
+      g_string_append (json, "{\"name\": ");
+      append_text (json, weft_checkpoint_get_index_name (plan->checkpoint));
+      g_string_append (json, ", \"text\": ");
+      append_text (json, text);
+      g_string_append_c (json, '}');
+    }
+  else
+    g_string_append (json, "null");
+  g_string_append (json, ",\n  \"source_files\": [");
+  if (!append_files (json, plan, cancellable, error))
+    return NULL;
+  g_string_append (json, "],\n  \"rules\": [");
+  append_rules (json, plan->transforms);
+  g_string_append (json, "],\n  \"conversions\": [");
+  for (guint i = 0; i < plan->conversions->len; i++)
+    {
+      const WeftConversion *conversion = plan->conversions->pdata[i];
+
+      if (conversion->outputs->len == 0)
+        continue;
+      g_string_append (json, is_first ? "\n    " : ",\n    ");
+      is_first = FALSE;
+      append_conversion (json, conversion);
+    }
+  g_string_append (json, "]}\n");
+  return g_string_free_to_bytes (g_steal_pointer (&json));
+}
+
+void
+weft_provenance_free (WeftProvenance *self)
+{
+  g_clear_object (&self->published);
+  g_strfreev (self->file_names);
+  g_clear_pointer (&self->headers, g_ptr_array_unref);
+  g_clear_pointer (&self->hashes, g_ptr_array_unref);
+  g_free (self->index_name);
+  g_clear_pointer (&self->index, g_bytes_unref);
+  g_clear_pointer (&self->conversions, g_ptr_array_unref);
+  g_free (self);
+}
+
+static gboolean
+refuse (const gchar *path, const gchar *what, GError **error)
+{
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+               "%s: %s; this is no record that Weft wrote (remove it to revert by the model's mapping alone)", path, what);
+  return FALSE;
+}
+
+static JsonArray *
+get_array (JsonNode *root, const gchar *name)
+{
+  JsonNode *node = weft_json_lookup (root, name);
+
+  return node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+}
+
+static const gchar *
+get_text (JsonNode *root, const gchar *name)
+{
+  JsonNode *node = weft_json_lookup (root, name);
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
+             ? json_node_get_string (node)
+             : NULL;
+}
+
+static gboolean
+read_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+{
+  JsonArray *files = get_array (root, "source_files");
+  g_autoptr (GStrvBuilder) names = g_strv_builder_new ();
+
+  self->headers = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+  self->hashes = g_ptr_array_new_with_free_func (g_free);
+  self->published = weft_state_dict_new ();
+  if (files == NULL)
+    return refuse (path, "'source_files' is no list", error);
+  for (guint i = 0; i < json_array_get_length (files); i++)
+    {
+      JsonNode *file = json_array_get_element (files, i);
+      const gchar *name = get_text (file, "name");
+      const gchar *header = get_text (file, "header");
+      GBytes *bytes;
+
+      if (name == NULL || header == NULL)
+        return refuse (path, "a source file has no name or no header", error);
+      bytes = g_bytes_new (header, strlen (header));
+      g_ptr_array_add (self->headers, bytes);
+      g_ptr_array_add (self->hashes, g_strdup (get_text (file, "hash")));
+      g_strv_builder_add (names, name);
+      if (!weft_shard_scan_recorded_header (bytes, name, self->published, error))
+        {
+          g_prefix_error (error, "%s: ", path);
+          return FALSE;
+        }
+    }
+  weft_state_dict_sort_natural (self->published);
+  self->file_names = g_strv_builder_end (names);
+  return TRUE;
+}
+
+/* Renamings leave a NULL. */
+static void
+free_rule (gpointer rule)
+{
+  if (rule != NULL)
+    g_object_unref (rule);
+}
+
+/* Only converters are needed on the way back: which key a renaming met is recorded by name. */
+static gboolean
+read_rules (JsonNode *root, GPtrArray *rules, const gchar *path, GError **error)
+{
+  JsonArray *array = get_array (root, "rules");
+
+  if (array == NULL)
+    return refuse (path, "'rules' is no list", error);
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+      JsonNode *rule = weft_json_lookup (element, "rule");
+      g_autofree gchar *where = g_strdup_printf ("%s: rules[%u]", path, i);
+      WeftWeightTransform *transform = NULL;
+
+      if (rule == NULL || !JSON_NODE_HOLDS_OBJECT (rule))
+        return refuse (path, "a rule is no object", error);
+      if (g_strcmp0 (get_text (rule, "type"), "WeightConverter") == 0)
+        {
+          transform = weft_weight_transform_new_from_json (json_node_get_object (rule), where, error);
+          if (transform == NULL || !weft_weight_transform_prepare (transform, error))
+            {
+              g_clear_object (&transform);
+              return FALSE;
+            }
+          weft_weight_transform_set_scope (transform, get_text (element, "scope_prefix"), get_text (element, "base_model_prefix"));
+          weft_weight_transform_set_origin (transform, get_text (element, "origin") != NULL ? get_text (element, "origin") : "record", i);
+        }
+      g_ptr_array_add (rules, transform);
+    }
+  return TRUE;
+}
+
+static gint64
+get_int (JsonArray *array, guint i)
+{
+  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64 ? json_node_get_int (node)
+                                                                                                          : G_MININT64;
+}
+
+static const gchar *
+get_string (JsonArray *array, guint i)
+{
+  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING ? json_node_get_string (node)
+                                                                                                           : NULL;
+}
+
+/* The recorded dtype of an output is kept as a header-only tensor of no elements. */
+static gboolean
+read_output (WeftConversion *conversion, JsonArray *output, guint first, guint pattern, gint64 number)
+{
+  static const gint64 no_elements[] = { 0 };
+  const gchar *name = get_string (output, first);
+  const gchar *dtype = get_string (output, first + 1);
+  g_autoptr (WeftTensor) tensor = NULL;
+
+  if (name == NULL || dtype == NULL || weft_dtype_from_name (dtype) == WEFT_DTYPE_INVALID)
+    return FALSE;
+  tensor = weft_tensor_new_unreadable (weft_dtype_from_name (dtype), no_elements, 1, NULL);
+  weft_conversion_add_output (conversion, name, pattern, number, tensor);
+  return TRUE;
+}
+
+static WeftConversion *
+read_renaming (JsonArray *array, guint n_published)
+{
+  const gchar *name = get_string (array, 1);
+  gint64 position = get_int (array, 0);
+  g_autoptr (WeftConversion) conversion = NULL;
+
+  if (name == NULL || position < 0 || position >= n_published)
+    return NULL;
+  conversion = weft_conversion_new (name, NULL, -1);
+  weft_conversion_add_source (conversion, (guint) position, 0, -1);
+  return read_output (conversion, array, 1, 0, -1) ? g_steal_pointer (&conversion) : NULL;
+}
+
+static GStrv
+read_strings (JsonArray *array)
+{
+  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
+
+  for (guint i = 0; array != NULL && i < json_array_get_length (array); i++)
+    {
+      if (get_string (array, i) == NULL)
+        return NULL;
+      g_strv_builder_add (builder, get_string (array, i));
+    }
+  return g_strv_builder_end (builder);
+}
+
+static WeftConversion *
+read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
+{
+  JsonArray *outputs = get_array (node, "outputs");
+  JsonArray *sources = get_array (node, "sources");
+  JsonNode *rule_node = weft_json_lookup (node, "rule");
+  const gchar *layer = get_text (node, "layer");
+  const gchar *lossy = get_text (node, "lossy");
+  gint64 rule = rule_node != NULL && JSON_NODE_HOLDS_VALUE (rule_node) ? json_node_get_int (rule_node) : G_MININT64;
+  WeftWeightConverter *converter = NULL;
+  g_autoptr (WeftConversion) self = NULL;
+  guint n_sources, n_targets;
+
+  if (outputs == NULL || sources == NULL || layer == NULL || rule < -1 || rule >= (gint64) rules->len)
+    return NULL;
+  if (rule >= 0)
+    converter = rules->pdata[rule];
+  if (rule >= 0 && converter == NULL)
+    return NULL;
+  self = weft_conversion_new (layer, converter, (gint) rule);
+  self->proof = lossy != NULL ? WEFT_PROOF_LOSSY : WEFT_PROOF_EXACT;
+  self->proof_reason = g_strdup (lossy);
+  if (converter != NULL)
+    {
+      self->source_patterns
+          = g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (WEFT_WEIGHT_TRANSFORM (converter)));
+      self->target_patterns = read_strings (get_array (node, "targets"));
+      if (self->target_patterns == NULL)
+        return NULL;
+    }
+  n_sources = converter != NULL ? g_strv_length (self->source_patterns) : 1;
+  n_targets = converter != NULL ? g_strv_length (self->target_patterns) : 1;
+  for (guint i = 0; i < json_array_get_length (outputs); i++)
+    {
+      JsonNode *element = json_array_get_element (outputs, i);
+      JsonArray *output = JSON_NODE_HOLDS_ARRAY (element) ? json_node_get_array (element) : NULL;
+      gint64 pattern = output != NULL ? get_int (output, 0) : -1;
+
+      if (pattern < 0 || pattern >= n_targets || !read_output (self, output, 2, (guint) pattern, get_int (output, 1)))
+        return NULL;
+    }
+  for (guint i = 0; i + 2 < json_array_get_length (sources); i += 3)
+    {
+      gint64 position = get_int (sources, i);
+      gint64 pattern = get_int (sources, i + 1);
+
+      if (position < 0 || position >= n_published || pattern < 0 || pattern >= n_sources)
+        return NULL;
+      weft_conversion_add_source (self, (guint) position, (guint) pattern, get_int (sources, i + 2));
+    }
+  return self->sources->len > 0 && self->outputs->len > 0 ? g_steal_pointer (&self) : NULL;
+}
+
+static gboolean
+read_conversions (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+{
+  JsonArray *array = get_array (root, "conversions");
+  g_autoptr (GPtrArray) rules = g_ptr_array_new_with_free_func (free_rule);
+  guint n_published = weft_state_dict_get_n_tensors (self->published);
+
+  if (array == NULL)
+    return refuse (path, "'conversions' is no list", error);
+  if (!read_rules (root, rules, path, error))
+    return FALSE;
+  self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+      WeftConversion *conversion = JSON_NODE_HOLDS_ARRAY (element)    ? read_renaming (json_node_get_array (element), n_published)
+                                   : JSON_NODE_HOLDS_OBJECT (element) ? read_converter (element, rules, n_published)
+                                                                      : NULL;
+
+      if (conversion == NULL)
+        {
+          g_autofree gchar *what = g_strdup_printf ("conversions[%u] is malformed", i);
+
+          return refuse (path, what, error);
+        }
+      g_ptr_array_add (self->conversions, conversion);
+    }
+  return TRUE;
+}
+
+WeftProvenance *
+weft_provenance_load (const gchar *path, GError **error)
+{
+  g_autoptr (JsonNode) root = weft_json_load_file (path, error);
+  g_autoptr (WeftProvenance) self = g_new0 (WeftProvenance, 1);
+  JsonNode *version;
+
+  if (root == NULL)
+    return NULL;
+  version = weft_json_lookup (root, "version");
+  if (g_strcmp0 (get_text (root, "format"), "weft-provenance") != 0 || version == NULL || !JSON_NODE_HOLDS_VALUE (version))
+    {
+      refuse (path, "'format' is not weft-provenance", error);
+      return NULL;
+    }
+  if (json_node_get_int (version) != WEFT_PROVENANCE_VERSION)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+                   "%s: the record has version %" G_GINT64_FORMAT ", this Weft reads version %d; use the Weft that wrote it", path,
+                   json_node_get_int (version), WEFT_PROVENANCE_VERSION);
+      return NULL;
+    }
+  if (get_text (root, "source_index.text") != NULL)
+    {
+      const gchar *text = get_text (root, "source_index.text");
+
+      self->index = g_bytes_new (text, strlen (text));
+      self->index_name = g_strdup (get_text (root, "source_index.name"));
+    }
+  if (!read_files (self, root, path, error) || !read_conversions (self, root, path, error))
+    return NULL;
+  return g_steal_pointer (&self);
+}

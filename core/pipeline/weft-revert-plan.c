@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipeline/weft-revert-plan.h"
+
+#include <string.h>
+
+#include "checkpoint/weft-safetensors-sink.h"
+#include "pipeline/weft-load-plan-private.h"
+#include "pipeline/weft-output-private.h"
+#include "pipeline/weft-provenance-private.h"
+
+struct _WeftRevertPlan
+{
+  GObject parent_instance;
+
+  WeftCheckpoint *checkpoint;
+  WeftLoadOptions *options;
+  WeftRevertFlags flags;
+  WeftProvenance *provenance;
+  WeftStateDict *outputs;
+  /* For each output the shard of the runtime checkpoint that it mainly comes from. */
+  GArray *shards;
+  WeftLoadReport *report;
+  /* Tensors of the runtime checkpoint that the record does not know. */
+  guint n_added;
+};
+
+G_DEFINE_FINAL_TYPE (WeftRevertPlan, weft_revert_plan, G_TYPE_OBJECT)
+
+static void
+weft_revert_plan_finalize (GObject *object)
+{
+  WeftRevertPlan *self = WEFT_REVERT_PLAN (object);
+
+  g_clear_object (&self->checkpoint);
+  g_clear_object (&self->options);
+  g_clear_pointer (&self->provenance, weft_provenance_free);
+  g_clear_object (&self->outputs);
+  g_clear_pointer (&self->shards, g_array_unref);
+  g_clear_object (&self->report);
+  G_OBJECT_CLASS (weft_revert_plan_parent_class)->finalize (object);
+}
+
+static void
+weft_revert_plan_class_init (WeftRevertPlanClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = weft_revert_plan_finalize;
+}
+
+static void
+weft_revert_plan_init (WeftRevertPlan *self)
+{
+  self->outputs = weft_state_dict_new ();
+  self->shards = g_array_new (FALSE, FALSE, sizeof (guint));
+  self->report = weft_load_report_new ();
+}
+
+static gboolean
+add_output (WeftRevertPlan *self, const gchar *name, WeftTensor *tensor, guint runtime_position, GError **error)
+{
+  guint shard = weft_checkpoint_get_tensor_shard (self->checkpoint, runtime_position);
+
+  if (!weft_state_dict_add (self->outputs, name, tensor, error))
+    return FALSE;
+  g_array_append_val (self->shards, shard);
+  return TRUE;
+}
+
+/* The runtime tensors of a recorded conversion, as they are now. */
+static gboolean
+find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **runtime, guint *first, gboolean *is_taken, GError **error)
+{
+  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    {
+      const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
+      WeftDtype recorded = weft_tensor_get_dtype (output->tensor);
+      guint position;
+
+      if (!weft_state_dict_find (state_dict, output->name, &position))
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                       "%s: '%s' is gone, which the record says was made of '%s'; it cannot be reverted without", 
+                       weft_checkpoint_get_path (self->checkpoint), output->name,
+                       weft_state_dict_get_name (self->provenance->published,
+                                                 g_array_index (conversion->sources, WeftConversionSource, 0).position));
+          return FALSE;
+        }
+      runtime[i] = weft_state_dict_get_tensor (state_dict, position);
+      is_taken[position] = TRUE;
+      if (i == 0)
+        *first = position;
+      if (weft_tensor_get_dtype (runtime[i]) != recorded)
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE,
+                       "%s: '%s' was written as %s and is %s now; cast it back before reverting",
+                       weft_checkpoint_get_path (self->checkpoint), output->name, weft_dtype_get_name (recorded),
+                       weft_dtype_get_name (weft_tensor_get_dtype (runtime[i])));
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
+
+static gboolean
+revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpContext *facts, gboolean *is_taken, GError **error)
+{
+  WeftStateDict *published = self->provenance->published;
+  g_autofree WeftTensor **runtime = g_new0 (WeftTensor *, conversion->outputs->len);
+  g_autoptr (GPtrArray) tensors = NULL;
+  guint first = 0;
+
+  if (conversion->proof == WEFT_PROOF_LOSSY && (self->flags & WEFT_REVERT_FLAGS_ALLOW_LOSSY) == 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE, "'%s' has no exact inverse: %s (--lossy takes the nearest one)",
+                   conversion->layer, conversion->proof_reason);
+      return FALSE;
+    }
+  if (!find_runtime (self, conversion, runtime, &first, is_taken, error))
+    return FALSE;
+  tensors = weft_conversion_invert (conversion, runtime, published, facts, error);
+  if (tensors == NULL)
+    {
+      g_prefix_error (error, "'%s': ", conversion->layer);
+      return FALSE;
+    }
+  for (guint i = 0; i < tensors->len; i++)
+    {
+      guint position = g_array_index (conversion->sources, WeftConversionSource, i).position;
+
+      if (!add_output (self, weft_state_dict_get_name (published, position), tensors->pdata[i], first, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Tensors that somebody put into the runtime checkpoint: carried along under their own names. */
+static gboolean
+add_rest (WeftRevertPlan *self, const gboolean *is_taken, GError **error)
+{
+  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (state_dict); i++)
+    if (!is_taken[i])
+      {
+        const gchar *name = weft_state_dict_get_name (state_dict, i);
+
+        weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, name, "not in the record; carried along under its own name");
+        self->n_added++;
+        if (!add_output (self, name, weft_state_dict_get_tensor (state_dict, i), i, error))
+          return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+revert_by_record (WeftRevertPlan *self, GError **error)
+{
+  guint n = weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (self->checkpoint));
+  g_autofree gboolean *is_taken = g_new0 (gboolean, MAX (n, 1));
+  g_autoptr (WeftOpContext) facts
+      = weft_make_published_facts (self->provenance->published, weft_checkpoint_get_config (self->checkpoint));
+
+  for (guint i = 0; i < self->provenance->conversions->len; i++)
+    if (!revert_conversion (self, self->provenance->conversions->pdata[i], facts, is_taken, error))
+      return FALSE;
+  return add_rest (self, is_taken, error);
+}
+
+/* The rules of the model for the way back: without those for old names, and without changes of prefix. */
+static WeftTransformList *
+find_inverse (WeftRevertPlan *self, GError **error)
+{
+  WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
+  WeftModuleTree *given_tree = weft_load_options_get_module_tree (self->options);
+  WeftTransformList *mapping = weft_load_options_get_mapping (self->options);
+  const gchar *model_type = weft_load_options_get_model_type (self->options);
+  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
+  g_autoptr (WeftMappingRegistry) registry = given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+  g_autoptr (WeftModuleTree) tree = given_tree != NULL ? g_object_ref (given_tree) : NULL;
+  g_autoptr (WeftTransformList) list = NULL;
+
+  if (registry == NULL)
+    return NULL;
+  if (mapping != NULL)
+    list = g_object_ref (mapping);
+  else if (model_type != NULL)
+    {
+      list = weft_mapping_registry_lookup (registry, model_type, error);
+      if (list == NULL && (error == NULL || *error == NULL))
+        g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "there is no mapping '%s'; `weft mappings` lists the names", model_type);
+    }
+  else
+    {
+      if (tree == NULL && config == NULL)
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                       "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
+                       weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+          return NULL;
+        }
+      if (tree == NULL)
+        tree = weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error);
+      list = tree != NULL ? weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (self->options), FALSE, error)
+                          : NULL;
+    }
+  return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error) : NULL;
+}
+
+/* Keys that met one inverse converter, in the order of the first of each. */
+typedef struct
+{
+  WeftConversion *conversion;
+  guint first;
+} Bucket;
+
+static void
+bucket_free (gpointer user_data)
+{
+  Bucket *bucket = user_data;
+
+  weft_conversion_free (bucket->conversion);
+  g_free (bucket);
+}
+
+static gboolean
+run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts, GError **error)
+{
+  WeftConversion *conversion = bucket->conversion;
+
+  if (!weft_conversion_run (conversion, weft_checkpoint_get_state_dict (self->checkpoint), WEFT_DTYPE_INVALID, facts, error))
+    {
+      g_prefix_error (error, "'%s': ", conversion->layer);
+      return FALSE;
+    }
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    {
+      const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
+      g_autofree gchar *name = conversion->converter != NULL ? weft_transform_list_rename_output (inverse, output->name, error)
+                                                             : g_strdup (output->name);
+
+      if (name == NULL || !add_output (self, name, output->tensor, bucket->first, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+collect_key (WeftRevertPlan *self, WeftTransformList *inverse, guint position, GPtrArray *buckets, GHashTable *by_name, GError **error)
+{
+  const gchar *key = weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position);
+  g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (inverse, key, NULL, NULL, error);
+  gint rule = renamed != NULL ? weft_renamed_key_get_converter (renamed) : -1;
+  const gchar *name = renamed != NULL ? weft_renamed_key_get_name (renamed) : NULL;
+  Bucket *bucket = name != NULL ? g_hash_table_lookup (by_name, name) : NULL;
+  guint pattern = 0;
+
+  if (renamed == NULL)
+    return FALSE;
+  if (bucket != NULL && (rule < 0 || bucket->conversion->rule != rule))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "two runtime tensors go back to '%s', one of them '%s'", name, key);
+      return FALSE;
+    }
+  if (bucket == NULL)
+    {
+      WeftWeightTransform *converter = rule >= 0 ? weft_transform_list_get_transform (inverse, (guint) rule) : NULL;
+
+      bucket = g_new0 (Bucket, 1);
+      bucket->first = position;
+      bucket->conversion = weft_conversion_new (name, rule >= 0 ? WEFT_WEIGHT_CONVERTER (converter) : NULL, rule);
+      g_ptr_array_add (buckets, bucket);
+      g_hash_table_insert (by_name, bucket->conversion->layer, bucket);
+      if (rule >= 0)
+        {
+          bucket->conversion->source_patterns = g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (converter));
+          bucket->conversion->target_patterns
+              = weft_weight_transform_resolve_targets (converter, weft_renamed_key_get_converter_input (renamed), error);
+          if (bucket->conversion->target_patterns == NULL)
+            return FALSE;
+        }
+    }
+  while (rule >= 0 && bucket->conversion->source_patterns[pattern + 1] != NULL
+         && strcmp (bucket->conversion->source_patterns[pattern], weft_renamed_key_get_converter_pattern (renamed)) != 0)
+    pattern++;
+  weft_conversion_add_source (bucket->conversion, position, pattern,
+                              rule >= 0 ? weft_conversion_find_number (bucket->conversion->source_patterns[pattern],
+                                                                       weft_renamed_key_get_converter_input (renamed))
+                                        : -1);
+  return TRUE;
+}
+
+static gboolean
+revert_by_mapping (WeftRevertPlan *self, GError **error)
+{
+  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+  g_autoptr (WeftTransformList) inverse = find_inverse (self, error);
+  g_autoptr (GPtrArray) buckets = g_ptr_array_new_with_free_func (bucket_free);
+  g_autoptr (GHashTable) by_name = g_hash_table_new (g_str_hash, g_str_equal);
+  g_autoptr (WeftOpContext) facts = weft_make_published_facts (state_dict, weft_checkpoint_get_config (self->checkpoint));
+
+  if (inverse == NULL)
+    return FALSE;
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (state_dict); i++)
+    if (!collect_key (self, inverse, i, buckets, by_name, error))
+      return FALSE;
+  for (guint i = 0; i < buckets->len; i++)
+    if (!run_bucket (self, buckets->pdata[i], inverse, facts, error))
+      return FALSE;
+  weft_load_report_add (self->report, WEFT_FINDING_NOTE, "no record",
+                        "names follow the model's mapping; old names and prefixes that were changed while loading do not come back");
+  return TRUE;
+}
+
+/**
+ * weft_revert_plan_new:
+ * @checkpoint: a runtime checkpoint
+ * @options: (nullable): mapping, registry and module tree to use when there is no record
+ * @flags: how to go back
+ * @error: return location
+ *
+ * Compiles the way back, from headers alone. Values that were edited keep their edits.
+ *
+ * Returns: (transfer full): the plan
+ * Errors: %WEFT_ERROR_NOT_REVERSIBLE if a conversion has no exact inverse, %WEFT_ERROR_MISSING if a tensor of the record is
+ *   gone, %WEFT_ERROR_FORMAT if the record is malformed
+ * Since: 1.0
+ */
+WeftRevertPlan *
+weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, WeftRevertFlags flags, GError **error)
+{
+  g_autoptr (WeftRevertPlan) self = g_object_new (WEFT_TYPE_REVERT_PLAN, NULL);
+  g_autofree gchar *path = g_build_filename (weft_checkpoint_get_path (checkpoint), WEFT_PROVENANCE_FILE_NAME, NULL);
+
+  self->checkpoint = g_object_ref (checkpoint);
+  self->options = options != NULL ? g_object_ref (options) : weft_load_options_new ();
+  self->flags = flags;
+  if ((flags & WEFT_REVERT_FLAGS_IGNORE_PROVENANCE) == 0 && g_file_test (path, G_FILE_TEST_IS_REGULAR))
+    {
+      self->provenance = weft_provenance_load (path, error);
+      if (self->provenance == NULL || !revert_by_record (self, error))
+        return NULL;
+    }
+  else if (!revert_by_mapping (self, error))
+    return NULL;
+  return g_steal_pointer (&self);
+}
+
+static GPtrArray *
+collect_metadata (WeftCheckpoint *checkpoint)
+{
+  GPtrArray *metadata = g_ptr_array_new ();
+
+  for (guint i = 0; i < weft_checkpoint_get_n_shards (checkpoint); i++)
+    g_ptr_array_add (metadata, weft_shard_get_metadata (weft_checkpoint_get_shard (checkpoint, i)));
+  return metadata;
+}
+
+/* By the record, byte for byte; or, if tensors were added or nothing is recorded, by the shards of the runtime. */
+static WeftShardLayout *
+lay_out (WeftRevertPlan *self, GError **error)
+{
+  g_autoptr (GPtrArray) metadata = NULL;
+
+  if (self->provenance != NULL && self->n_added == 0)
+    return weft_shard_layout_new_verbatim (self->outputs, (const gchar *const *) self->provenance->file_names,
+                                           self->provenance->headers, self->provenance->index_name, self->provenance->index, error);
+  metadata = collect_metadata (self->checkpoint);
+  return weft_shard_layout_new_assigned (self->outputs, (const guint *) (gpointer) self->shards->data, self->shards->len, metadata,
+                                         weft_checkpoint_get_index_metadata (self->checkpoint), error);
+}
+
+/**
+ * weft_revert_plan_execute:
+ * @self: a plan
+ * @sink: where the published tensors go
+ * @progress: (nullable) (scope call): called as bytes arrive
+ * @user_data: data of @progress
+ * @cancellable: (nullable): stops the work
+ * @error: return location
+ *
+ * Returns: whether all outputs are in place
+ * Errors: those of the sink and of reading
+ * Since: 1.0
+ */
+gboolean
+weft_revert_plan_execute (WeftRevertPlan *self, WeftSink *sink, WeftProgressFunc progress, gpointer user_data,
+                          GCancellable *cancellable, GError **error)
+{
+  WeftTransferOptions options = { .struct_size = sizeof options,
+                                  .n_threads = weft_transfer_get_default_n_threads (),
+                                  .progress = progress,
+                                  .progress_data = user_data };
+
+  return weft_revert_plan_execute_full (self, sink, &options, NULL, cancellable, error);
+}
+
+/**
+ * weft_revert_plan_execute_full: (skip)
+ * @self: a plan
+ * @sink: where the published tensors go
+ * @options: threads, tiles, progress
+ * @counters: (nullable): added to
+ * @cancellable: (nullable): stops the work
+ * @error: return location
+ *
+ * As weft_revert_plan_execute().
+ *
+ * Returns: whether all outputs are in place
+ * Errors: as weft_revert_plan_execute()
+ * Since: 1.0
+ */
+gboolean
+weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftTransferOptions *options,
+                               WeftTransferCounters *counters, GCancellable *cancellable, GError **error)
+{
+  if (WEFT_IS_SAFETENSORS_SINK (sink))
+    {
+      g_autoptr (WeftShardLayout) layout = NULL;
+
+      if (!weft_safetensors_sink_set_source (WEFT_SAFETENSORS_SINK (sink), self->checkpoint, error))
+        return FALSE;
+      layout = lay_out (self, error);
+      if (layout == NULL)
+        return FALSE;
+      weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
+    }
+  return weft_sink_write (sink, self->outputs, options, counters, cancellable, error);
+}
+
+/**
+ * weft_revert_plan_get_outputs:
+ * @self: a plan
+ *
+ * Returns: (transfer none): the published tensors, lazy
+ * Since: 1.0
+ */
+WeftStateDict *
+weft_revert_plan_get_outputs (WeftRevertPlan *self)
+{
+  return self->outputs;
+}
+
+/**
+ * weft_revert_plan_has_provenance:
+ * @self: a plan
+ *
+ * Returns: whether it goes by a record
+ * Since: 1.0
+ */
+gboolean
+weft_revert_plan_has_provenance (WeftRevertPlan *self)
+{
+  return self->provenance != NULL;
+}
+
+/**
+ * weft_revert_plan_get_report:
+ * @self: a plan
+ *
+ * Returns: (transfer none): what is worth knowing about it
+ * Since: 1.0
+ */
+WeftLoadReport *
+weft_revert_plan_get_report (WeftRevertPlan *self)
+{
+  return self->report;
+}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The samples of the pages "Write an op" and "Write a mapping", run as a reader would."""
+
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DOCS, WEFT = os.environ["DOCS"], os.environ["WEFT"]
+WEFT_PYTHON = os.environ.get("WEFT_PYTHON")
+
+
+def blocks(page, language):
+    with open(os.path.join(DOCS, page), encoding="utf-8") as file:
+        return re.findall(rf"^```{language}\n(.*?)^```$", file.read(), re.M | re.S)
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def write_tensor(path, name, values):
+    content = struct.pack(f"<{len(values)}f", *values)
+    header = json.dumps({name: {"dtype": "F32", "shape": [len(values)], "data_offsets": [0, len(content)]}}).encode()
+    header += b" " * (-len(header) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + content)
+
+
+def read_values(path):
+    with open(path, "rb") as file:
+        content = file.read()
+    start = 8 + struct.unpack("<Q", content[:8])[0]
+    return list(struct.unpack(f"<{(len(content) - start) // 4}f", content[start:]))
+
+
+class SamplesTest(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = self.scratch.name
+        write(self.path("request.json"), blocks("write-an-op.md", "json")[0])
+        write_tensor(self.path("in.safetensors"), "w", [1.0, -2.0])
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def run_words(self, *words, **options):
+        result = subprocess.run(words, capture_output=True, text=True, cwd=self.folder, timeout=120, check=False, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_op_in_c(self):
+        write(self.path("my-scale.c"), blocks("write-an-op.md", "c")[0])
+        build = next(line for line in blocks("write-an-op.md", "sh")[0].split("\n") if line.startswith("cc "))
+        self.run_words("sh", "-ec", build)
+        environment = {**os.environ, "WEFT_PLUGIN_PATH": self.folder}
+        self.assertIn("my-scale", self.run_words(WEFT, "plugins", "my-scale", env=environment))
+        self.assertIn("factor", self.run_words(WEFT, "op", "MyScale", env=environment))
+        self.run_words(WEFT, "op", "MyScale", "--params", "request.json", "in.safetensors", "-o", "out.safetensors",
+                       env=environment)
+        self.assertEqual(read_values(self.path("out.safetensors")), [3.0, -6.0])
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_op_in_python(self):
+        write(self.path("my_scale.py"), blocks("write-an-op.md", "python")[0])
+        weft = (sys.executable, WEFT_PYTHON, "--plugin", "my_scale.py")
+        self.assertIn("factor", self.run_words(*weft, "op", "MyScale"))
+        self.run_words(*weft, "op", "MyScale", "--params", "request.json", "in.safetensors", "-o", "out.safetensors")
+        self.assertEqual(read_values(self.path("out.safetensors")), [3.0, -6.0])
+
+    def test_mapping(self):
+        samples = [json.loads(block) for block in blocks("write-a-mapping.md", "json")]
+        converters = next(sample for sample in samples if "MergeModulelist" in json.dumps(sample))
+        write(self.path("mymodel.json"), json.dumps(samples[0] + converters))
+        keys = ("decoder.layers.1.norm.weight\ndecoder.layers.1.experts.0.w3.weight\n"
+                "decoder.layers.1.experts.0.w3.weight_scale\n")
+        words = (WEFT, "mappings", "mymodel", "--mapping", "mymodel.json", "--apply")
+        self.assertEqual([line.split("\t")[1:] for line in self.run_words(*words, input=keys).splitlines()],
+                         [["model.decoder.layers.1.norm.weight", ""],
+                          ["model.decoder.layers.1.experts.gate_up_proj", ".experts.*.w3.weight"],
+                          ["model.decoder.layers.1.experts.0.w3.weight_scale", ""]])
+        back = self.run_words(*words, "--reverse", input="model.decoder.layers.1.norm.weight\n")
+        self.assertEqual(back.split("\t")[1], "decoder.layers.1.norm.weight")
+
+
+if __name__ == "__main__":
+    unittest.main()

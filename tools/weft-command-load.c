@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "weft-command-load.h"
+
+#include <string.h>
+
+#include "mapping/weft-mapping.h"
+#include "weft-command-output.h"
+
+/* How many findings of a kind are printed before the rest is counted. */
+#define N_REPORT_LINES 20
+
+WeftCheckpoint *
+weft_command_open_source (const gchar *path, const WeftCommandSource *source, WeftCommandCall *call, GError **error)
+{
+  WeftIoBackend backend = WEFT_IO_BACKEND_PREAD;
+
+  if (source->io != NULL && strcmp (source->io, "mmap") == 0)
+    backend = WEFT_IO_BACKEND_MMAP;
+  else if (source->io != NULL && strcmp (source->io, "pread") != 0)
+    {
+      weft_command_set_usage_error (error, "'%s' is no way to read files; --io takes pread or mmap", source->io);
+      return NULL;
+    }
+  return weft_checkpoint_open_full (path, source->variant, backend,
+                                    source->is_lenient ? WEFT_CHECKPOINT_FLAGS_LENIENT : WEFT_CHECKPOINT_FLAGS_NONE,
+                                    call->cancellable, error);
+}
+
+static gboolean
+add_key_mapping (WeftLoadOptions *options, const gchar *text, GError **error)
+{
+  const gchar *equals = strrchr (text, '=');
+  g_autofree gchar *source = equals != NULL ? g_strndup (text, (gsize) (equals - text)) : NULL;
+
+  if (equals == NULL)
+    {
+      weft_command_set_usage_error (error, "'%s' is no renaming; --key-mapping takes SRC=DST, such as '^encoder=model.encoder'", text);
+      return FALSE;
+    }
+  return weft_load_options_add_key_mapping (options, source, equals + 1, error);
+}
+
+WeftLoadOptions *
+weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules, GError **error)
+{
+  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
+  WeftLoadFlags flags = WEFT_LOAD_FLAGS_NONE;
+
+  for (guint i = 0; source->key_mappings != NULL && source->key_mappings[i] != NULL; i++)
+    if (!add_key_mapping (options, source->key_mappings[i], error))
+      return NULL;
+  if (source->mapping != NULL)
+    {
+      g_autoptr (WeftTransformList) mapping = weft_mapping_load (source->mapping, error);
+
+      if (mapping == NULL)
+        return NULL;
+      weft_load_options_set_mapping (options, mapping);
+    }
+  if (source->module_tree != NULL)
+    {
+      g_autoptr (WeftModuleTree) tree = weft_module_tree_load (source->module_tree, error);
+
+      if (tree == NULL)
+        return NULL;
+      weft_load_options_set_module_tree (options, tree);
+    }
+  weft_load_options_set_model_type (options, source->model_type);
+  if (rules == NULL)
+    return g_steal_pointer (&options);
+  if (rules->dtype != NULL && !weft_load_options_set_dtype (options, rules->dtype, error))
+    return NULL;
+  flags |= rules->allows_missing ? WEFT_LOAD_FLAGS_ALLOW_MISSING : 0;
+  flags |= rules->ignores_mismatched ? WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES : 0;
+  flags |= rules->drops_unexpected ? WEFT_LOAD_FLAGS_DROP_UNEXPECTED : 0;
+  weft_load_options_set_flags (options, flags);
+  return g_steal_pointer (&options);
+}
+
+WeftSafetensorsSink *
+weft_command_open_sink (const WeftCommandDestination *destination, const gchar *source_path, GError **error)
+{
+  const gchar *path = destination->output;
+  WeftOutputFlags flags = WEFT_OUTPUT_FLAGS_NONE;
+
+  if (path == NULL && destination->is_in_place)
+    path = source_path;
+  if (path == NULL)
+    {
+      weft_command_set_usage_error (error, "--output is needed (or --in-place)");
+      return NULL;
+    }
+  flags |= destination->is_forced ? WEFT_OUTPUT_FLAGS_FORCE : 0;
+  flags |= destination->is_in_place ? WEFT_OUTPUT_FLAGS_IN_PLACE : 0;
+  flags |= destination->is_resumed ? WEFT_OUTPUT_FLAGS_RESUME : 0;
+  flags |= destination->is_not_synced ? WEFT_OUTPUT_FLAGS_NO_SYNC : 0;
+  return weft_safetensors_sink_new_full (path, flags, error);
+}
+
+gboolean
+weft_command_read_threads (const WeftCommandDestination *destination, WeftCommandCall *call, WeftTransferOptions *options,
+                           GError **error)
+{
+  guint64 n_threads = weft_transfer_get_default_n_threads ();
+
+  if (destination->threads != NULL && !g_ascii_string_to_unsigned (destination->threads, 10, 0, 256, &n_threads, NULL))
+    {
+      weft_command_set_usage_error (error, "'%s' is no number of threads; --threads takes 0 to 256", destination->threads);
+      return FALSE;
+    }
+  *options = (WeftTransferOptions){ .struct_size = sizeof *options,
+                                    .n_threads = (guint) n_threads,
+                                    .progress = weft_command_progress,
+                                    .progress_data = call };
+  return TRUE;
+}
+
+void
+weft_command_print_report (WeftCommandCall *call, WeftLoadReport *report)
+{
+  g_autofree gchar *text = weft_load_report_to_text (report, N_REPORT_LINES);
+
+  if (*text != '\0')
+    weft_command_note (call, "%s", g_strchomp (text));
+}

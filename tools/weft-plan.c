@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft plan` and `weft explain`: views of a load plan, made from headers alone. */
+#include "base/weft-text.h"
+#include "weft-command-load.h"
+#include "weft-command-output.h"
+
+typedef struct
+{
+  WeftCommandSource source;
+  WeftCommandRules rules;
+} PlanOptions;
+
+static const GOptionEntry plan_options[] = {
+  WEFT_COMMAND_RULES_OPTIONS (PlanOptions, rules),
+  WEFT_COMMAND_SOURCE_OPTIONS (PlanOptions, source),
+  G_OPTION_ENTRY_NULL,
+};
+
+static WeftLoadPlan *
+make_plan (WeftCommandCall *call, GError **error)
+{
+  const PlanOptions *options = call->options;
+  g_autoptr (WeftLoadOptions) load_options = weft_command_load_options (&options->source, &options->rules, error);
+  g_autoptr (WeftCheckpoint) checkpoint
+      = load_options != NULL ? weft_command_open_source (call->arguments[0], &options->source, call, error) : NULL;
+
+  return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
+}
+
+static void
+print_outputs (WeftLoadPlan *plan)
+{
+  WeftStateDict *outputs = weft_load_plan_get_outputs (plan);
+
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (outputs); i++)
+    {
+      WeftTensor *tensor = weft_state_dict_get_tensor (outputs, i);
+      const gchar *name = weft_state_dict_get_name (outputs, i);
+      g_autofree gchar *shape = weft_shape_to_string (weft_tensor_get_shape (tensor));
+      g_autofree gchar *made_of = weft_load_plan_describe_output (plan, i);
+
+      weft_command_print ("%s  %s %s  <- %s\n", name, weft_dtype_get_name (weft_tensor_get_dtype (tensor)), shape, made_of);
+    }
+}
+
+static gint
+run_plan (WeftCommandCall *call, GError **error)
+{
+  g_autoptr (WeftLoadPlan) plan = make_plan (call, error);
+  WeftStateDict *outputs;
+  g_autofree gchar *size = NULL;
+  guint64 n_bytes = 0;
+
+  if (plan == NULL)
+    return WEFT_COMMAND_FAILED;
+  outputs = weft_load_plan_get_outputs (plan);
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (outputs); i++)
+    n_bytes += weft_tensor_get_n_bytes (weft_state_dict_get_tensor (outputs, i));
+  if (call->is_json)
+    {
+      g_autoptr (JsonNode) root = weft_load_plan_to_json (plan);
+
+      weft_command_print_json (root);
+    }
+  else
+    print_outputs (plan);
+  size = weft_text_format_size (n_bytes);
+  weft_command_print_report (call, weft_load_plan_get_report (plan));
+  weft_command_note (call, "%u tensors become %u, %s; %s",
+                     weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan))),
+                     weft_state_dict_get_n_tensors (outputs), size,
+                     weft_load_plan_is_reversible (plan) ? "the way back is exact" : "the way back is not exact");
+  return weft_load_plan_check (plan, error) ? WEFT_COMMAND_DONE : WEFT_COMMAND_FAILED;
+}
+
+static const gchar *
+get_member (JsonObject *object, const gchar *name)
+{
+  return json_object_get_string_member_with_default (object, name, "");
+}
+
+static void
+print_rules (JsonArray *rules)
+{
+  for (guint i = 0; i < json_array_get_length (rules); i++)
+    {
+      JsonObject *rule = json_array_get_object_element (rules, i);
+
+      if (json_object_has_member (rule, "after"))
+        weft_command_print ("  * %s: '%s' -> '%s'\n", get_member (rule, "rule"), get_member (rule, "before"),
+                            get_member (rule, "after"));
+      else
+        weft_command_print ("    %s: %s\n", get_member (rule, "rule"), get_member (rule, "outcome"));
+    }
+}
+
+static gchar *
+format_tensor (JsonObject *object)
+{
+  JsonArray *dims = json_object_get_array_member (object, "shape");
+  GString *text = g_string_new (get_member (object, "dtype"));
+
+  g_string_append (text, " (");
+  for (guint i = 0; i < json_array_get_length (dims); i++)
+    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", json_array_get_int_element (dims, i));
+  g_string_append_c (text, ')');
+  return g_string_free (text, FALSE);
+}
+
+static void
+print_conversion (JsonObject *object)
+{
+  JsonArray *outputs = json_object_get_array_member (object, "outputs");
+  JsonArray *sources = json_object_get_array_member (object, "sources");
+  JsonArray *operations = json_object_get_array_member (object, "operations");
+
+  if (json_array_get_length (operations) > 0)
+    weft_command_print ("ops\n");
+  for (guint i = 0; i < json_array_get_length (operations); i++)
+    {
+      g_autoptr (JsonGenerator) generator = json_generator_new ();
+      g_autofree gchar *text = NULL;
+
+      json_generator_set_root (generator, json_array_get_element (operations, i));
+      text = json_generator_to_data (generator, NULL);
+      weft_command_print ("    %s\n", text);
+    }
+  weft_command_print ("makes\n");
+  for (guint i = 0; i < json_array_get_length (outputs); i++)
+    {
+      JsonObject *output = json_array_get_object_element (outputs, i);
+      g_autofree gchar *tensor = format_tensor (output);
+
+      weft_command_print ("    %s  %s\n", get_member (output, "name"), tensor);
+    }
+  weft_command_print ("out of\n");
+  for (guint i = 0; i < json_array_get_length (sources); i++)
+    {
+      JsonObject *source = json_array_get_object_element (sources, i);
+      g_autofree gchar *tensor = format_tensor (source);
+
+      weft_command_print ("    %s  %s  %s at byte %" G_GINT64_FORMAT "\n", get_member (source, "key"), tensor,
+                          get_member (source, "file"), json_object_get_int_member (source, "offset"));
+    }
+  weft_command_print ("reversible: %s\n", get_member (object, "reversible"));
+}
+
+static gint
+run_explain (WeftCommandCall *call, GError **error)
+{
+  g_autoptr (WeftLoadPlan) plan = make_plan (call, error);
+  g_autoptr (JsonNode) root = plan != NULL ? weft_load_plan_explain (plan, call->arguments[1], error) : NULL;
+  JsonObject *object;
+
+  if (root == NULL)
+    return WEFT_COMMAND_FAILED;
+  if (call->is_json)
+    {
+      weft_command_print_json (root);
+      return WEFT_COMMAND_DONE;
+    }
+  object = json_node_get_object (root);
+  weft_command_print ("%s is a %s name\nrules tried on '%s' (* fired)\n", call->arguments[1],
+                      json_object_get_boolean_member (object, "is_source") ? "published" : "runtime",
+                      get_member (object, "published"));
+  print_rules (json_object_get_array_member (object, "rules"));
+  if (json_object_has_member (object, "outputs"))
+    print_conversion (object);
+  else
+    weft_command_print ("it is left out\n");
+  return WEFT_COMMAND_DONE;
+}
+
+static const WeftCommandExample plan_examples[] = {
+  { "What would be made, from what, and is it reversible", "weft plan Mixtral-8x7B" },
+  { "The same for a script", "weft plan --json Mixtral-8x7B" },
+  { NULL, NULL },
+};
+
+const WeftCommandEntry weft_plan_command = {
+  .name = "plan",
+  .arguments = "SRC",
+  .summary = "Show what a conversion would make, from headers alone",
+  .description =
+      "Lists each runtime tensor with its dtype, its shape and what it is made of; then what is missing, unexpected, mismatched or "
+      "failed, and whether the way back is exact. That is proven by applying the rules and their inverses to the layout of the "
+      "tensors; no tensor is read.",
+  .min_arguments = 1,
+  .max_arguments = 1,
+  .options = plan_options,
+  .options_size = sizeof (PlanOptions),
+  .examples = plan_examples,
+  .run = run_plan,
+};
+
+static const WeftCommandExample explain_examples[] = {
+  { "What a runtime tensor is made of", "weft explain Mixtral-8x7B model.layers.3.mlp.experts.gate_up_proj" },
+  { "What becomes of a published tensor", "weft explain Mixtral-8x7B model.layers.3.block_sparse_moe.gate.weight" },
+  { NULL, NULL },
+};
+
+const WeftCommandEntry weft_explain_command = {
+  .name = "explain",
+  .arguments = "SRC KEY",
+  .summary = "Show the history of one tensor: rules tried, ops, sources",
+  .description = "KEY is a name of the published checkpoint or of the runtime. Each rule is listed in the order it is tried, with the "
+                 "reason why it did not fire; then the ops, what they make, and the sources with file and offset.",
+  .min_arguments = 2,
+  .max_arguments = 2,
+  .options = plan_options,
+  .options_size = sizeof (PlanOptions),
+  .examples = explain_examples,
+  .run = run_explain,
+};
