@@ -105,7 +105,7 @@ weft_tensor_slice (WeftTensor *self, gint axis, gint64 start, gint64 length, GEr
   WeftLayoutBuilder builder;
   AxisView view;
   gint64 unit = weft_dtype_get_unit_elements (self->dtype);
-  guint k;
+  guint k, first = 0, last = self->layout.n_pieces;
   gboolean ok = TRUE;
 
   if (!weft_shape_resolve_axis (&self->shape, axis, &k, error))
@@ -123,8 +123,11 @@ weft_tensor_slice (WeftTensor *self, gint axis, gint64 start, gint64 length, GEr
   if (!view_axis (self, k, (const gint64[]){ start, start + length }, 2, "slice", &view, error))
     return NULL;
   shape.dims[k] = length;
+  if (view.outer == 1)
+    weft_layout_find_pieces (&self->layout, start * view.inner / unit, (start + length) * view.inner / unit,
+                             &first, &last);
   weft_layout_builder_init (&builder, "slice");
-  for (guint i = 0; ok && self->n_elements > 0 && length > 0 && i < self->layout.n_pieces; i++)
+  for (guint i = first; ok && self->n_elements > 0 && length > 0 && i < last; i++)
     {
       const gint64 dims[] = { view.outer, view.width / unit };
       Rewidth rule = { &builder, view.width / unit, length * view.inner / unit, -start * view.inner / unit };
