@@ -150,7 +150,8 @@ read_repeat (WeftPlainMatcher *self, const gchar **cursor, const gchar *written,
 static gboolean
 read_group_edge (WeftPlainMatcher *self, const gchar **cursor, guint *open_group)
 {
-  if (**cursor == '(' && (*cursor)[1] != '?' && *open_group == 0 && self->n_captures + 1 < WEFT_PATTERN_N_CAPTURES)
+  if (**cursor == '(' && (*cursor)[1] != '?' && *open_group == 0
+      && self->n_captures + 1 < WEFT_PATTERN_N_CAPTURES)
     {
       *open_group = ++self->n_captures;
       add_atom (self, ATOM_OPEN, *open_group);
@@ -235,7 +236,8 @@ has_text_at (const Search *search, const Atom *atom, gsize position)
 static gboolean
 has_word_at (const Search *search, gsize position)
 {
-  return position < search->length && (g_ascii_isalnum (search->text[position]) || search->text[position] == '_');
+  return position < search->length
+         && (g_ascii_isalnum (search->text[position]) || search->text[position] == '_');
 }
 
 /* Atoms of fixed width: whether one fits at *@position, which is moved past it. */
@@ -301,17 +303,29 @@ match_from (Search *search, guint index, gsize position)
   return (gssize) position;
 }
 
+/* Whether a match may start at @position, by its first byte alone. */
+static gboolean
+may_start_at (const Search *search, gsize position)
+{
+  const Atom *first =
+      search->matcher->atoms->len > 0 ? &g_array_index (search->matcher->atoms, Atom, 0) : NULL;
+
+  return first == NULL || first->kind != ATOM_TEXT || first->text[0] == ANY_BYTE
+         || (position < search->length && first->text[0] == search->text[position]);
+}
+
 /* weft_plain_matcher_search: finds the leftmost match in @text, which is printable ASCII. @captures has room for
  * %WEFT_PATTERN_N_CAPTURES spans. */
 WeftPlainResult
-weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsize length, WeftPatternSpan *captures)
+weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsize length,
+                           WeftPatternSpan *captures)
 {
   Search search = { .matcher = self, .text = text, .length = length, .captures = captures };
   gsize last = self->is_anchored ? 0 : length;
 
   for (gsize start = 0; start <= last; start++)
     {
-      gssize end = match_from (&search, 0, start);
+      gssize end = may_start_at (&search, start) ? match_from (&search, 0, start) : -1;
 
       if (search.n_steps > MAX_STEPS)
         return WEFT_PLAIN_RESULT_GIVEN_UP;
