@@ -358,16 +358,27 @@ weft_layout_builder_add (WeftLayoutBuilder *self, const WeftPiece *piece, GError
   return TRUE;
 }
 
+/* What an array holds, in a block of that size: a layout lives as long as its tensor, and there are many. */
+static gpointer
+take_elements (GArray **array)
+{
+  gsize n_bytes = (*array)->len * g_array_get_element_size (*array);
+  gpointer elements = g_array_free (g_steal_pointer (array), FALSE);
+
+  if (n_bytes > 0)
+    return g_realloc (elements, n_bytes);
+  g_free (elements);
+  return NULL;
+}
+
 void
 weft_layout_builder_finish (WeftLayoutBuilder *self, WeftLayout *layout)
 {
   layout->n_pieces = self->pieces->len;
   layout->n_loops = self->loops->len;
-  layout->pieces = g_memdup2 (self->pieces->data, self->pieces->len * sizeof (WeftStoredPiece));
-  layout->loops = g_memdup2 (self->loops->data, self->loops->len * sizeof (WeftLoop));
+  layout->pieces = take_elements (&self->pieces);
+  layout->loops = take_elements (&self->loops);
   layout->is_sorted = are_pieces_sorted (layout);
-  g_clear_pointer (&self->pieces, g_array_unref);
-  g_clear_pointer (&self->loops, g_array_unref);
 }
 
 /* A stack of pieces that are still to be cut, the next on top. */
