@@ -341,6 +341,17 @@ match_from (Search *search, guint index, gsize position)
   return (gssize) position;
 }
 
+/* Whether a match may start at @position, by its first byte alone. */
+static gboolean
+may_start_at (const Search *search, gsize position)
+{
+  const Atom *first =
+      search->matcher->atoms->len > 0 ? &g_array_index (search->matcher->atoms, Atom, 0) : NULL;
+
+  return first == NULL || first->kind != ATOM_TEXT || first->text[0] == ANY_BYTE
+         || (position < search->length && first->text[0] == search->text[position]);
+}
+
 /* weft_plain_matcher_search: finds the leftmost match in @text, which is printable ASCII. @captures has room for
  * %WEFT_PATTERN_N_CAPTURES spans. */
 WeftPlainResult
@@ -364,7 +375,7 @@ weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsiz
             return WEFT_PLAIN_RESULT_NO_MATCH;
           start = (gsize) (found - text) - self->landmark_offset;
         }
-      end = match_from (&search, 0, start);
+      end = may_start_at (&search, start) ? match_from (&search, 0, start) : -1;
       if (search.n_steps > MAX_STEPS)
         return WEFT_PLAIN_RESULT_GIVEN_UP;
       if (end >= 0)
