@@ -11,8 +11,7 @@ static const gchar *const quantizer_ops[] = {
   "Mxfp4Deserialize",      "Mxfp4Quantize",        "CompressedTensorsDequantize",
   "ConvertFP8LinearScale", "RevertFP8LinearScale", "Bnb4bitDeserialize",
   "Bnb4bitQuantize",       "Bnb8bitDeserialize",   "Bnb8bitQuantize",
-  "MetalDequantize",       "MetalQuantize",        "Dequantize",
-  "GgufDequantize",        NULL,
+  "MetalDequantize",       "MetalQuantize",        NULL,
 };
 
 /* A safetensors file in memory. */
