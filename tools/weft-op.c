@@ -101,6 +101,8 @@ describe_default (GParamSpec *pspec)
     }
   if (G_VALUE_HOLDS_BOOLEAN (value))
     return g_strdup (g_value_get_boolean (value) ? "true" : "false");
+  if (G_VALUE_HOLDS_VARIANT (value))
+    return g_variant_print (g_value_get_variant (value), FALSE);
   return g_strdup_value_contents (value);
 }
 
