@@ -439,7 +439,7 @@ add_trials (WeftTransformList *self, gboolean of_converters, WeftRenamedKey *key
  * Sends a key through the list, rule by rule, in the order in which they are tried. No rule is marked as used; guards are
  * as the keys before have left them.
  *
- * Returns: (transfer full) (element-type WeftRuleTrial): what came of each rule
+ * Returns: (transfer container) (element-type WeftRuleTrial): what came of each rule
  * Errors: those of weft_weight_transform_rename_key()
  * Since: 1.0
  */

@@ -16,13 +16,13 @@
 
 /* A small number, or, if wild, one end of the range. */
 static gint64
-pick_int (GParamSpecInt64 *range, gboolean is_wild, GRand *random)
+pick_int (gint64 minimum, gint64 maximum, gboolean is_wild, GRand *random)
 {
   gint64 number = g_rand_int_range (random, -2, 4);
 
   if (is_wild && g_rand_int_range (random, 0, 4) == 0)
-    return g_rand_boolean (random) ? range->minimum : range->maximum;
-  return CLAMP (number, range->minimum, range->maximum);
+    return g_rand_boolean (random) ? minimum : maximum;
+  return CLAMP (number, minimum, maximum);
 }
 
 /* The full name of the tensor that wild arguments make; a parameter that is a map by full names knows it. */
@@ -53,7 +53,12 @@ make_parameters (const gchar *op, gboolean is_wild, GRand *random)
 
       if (G_IS_PARAM_SPEC_INT64 (pspecs[i]))
         json_object_set_int_member (parameters, name,
-                                    pick_int (G_PARAM_SPEC_INT64 (pspecs[i]), is_wild, random));
+                                    pick_int (G_PARAM_SPEC_INT64 (pspecs[i])->minimum,
+                                              G_PARAM_SPEC_INT64 (pspecs[i])->maximum, is_wild, random));
+      else if (G_IS_PARAM_SPEC_INT (pspecs[i]))
+        json_object_set_int_member (parameters, name,
+                                    pick_int (G_PARAM_SPEC_INT (pspecs[i])->minimum,
+                                              G_PARAM_SPEC_INT (pspecs[i])->maximum, is_wild, random));
       else if (G_IS_PARAM_SPEC_BOOLEAN (pspecs[i]))
         json_object_set_boolean_member (parameters, name, g_rand_boolean (random));
       else if (pspecs[i]->value_type == WEFT_TYPE_DTYPE)
@@ -517,4 +522,27 @@ weft_check_add_ops (const gchar *plugin_id)
       if (plugin_id == NULL || g_strcmp0 (weft_feature_get_plugin_id (type), plugin_id) == 0)
         weft_check_add_op (names[i]);
     }
+}
+
+/**
+ * weft_check_run:
+ * @names: (array zero-terminated=1): names of registered ops
+ *
+ * Runs the checks of these ops, once in a process. For programs without a GTest of their own, such as a script that has
+ * registered its classes. A failed check aborts.
+ *
+ * Returns: 0 if all passed
+ * Since: 1.0
+ */
+gint
+weft_check_run (const gchar *const *names)
+{
+  gchar *words[] = { (gchar *) "weft-check", NULL };
+  gchar **argv = words;
+  gint argc = 1;
+
+  g_test_init (&argc, &argv, NULL);
+  for (guint i = 0; names[i] != NULL; i++)
+    weft_check_add_op (names[i]);
+  return g_test_run ();
 }
