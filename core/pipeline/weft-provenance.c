@@ -260,6 +260,23 @@ get_text (JsonNode *root, const gchar *name)
              : NULL;
 }
 
+/* A checkpoint of one file has none. */
+static gboolean
+read_index (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+{
+  JsonNode *index = weft_json_lookup (root, "source_index");
+  const gchar *name = get_text (index, "name");
+  const gchar *text = get_text (index, "text");
+
+  if (index != NULL && JSON_NODE_HOLDS_NULL (index))
+    return TRUE;
+  if (name == NULL || text == NULL)
+    return refuse (path, "'source_index' has no name or no text", error);
+  self->index_name = g_strdup (name);
+  self->index = g_bytes_new (text, strlen (text));
+  return TRUE;
+}
+
 static gboolean
 read_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
 {
@@ -271,6 +288,8 @@ read_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **er
   self->published = weft_state_dict_new ();
   if (files == NULL)
     return refuse (path, "'source_files' is no list", error);
+  if (json_array_get_length (files) == 0)
+    return refuse (path, "'source_files' names no source file", error);
   for (guint i = 0; i < json_array_get_length (files); i++)
     {
       JsonNode *file = json_array_get_element (files, i);
@@ -454,7 +473,11 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
         return NULL;
       weft_conversion_add_source (self, (guint) position, (guint) pattern, get_int (sources, i + 2));
     }
-  return self->sources->len > 0 && self->outputs->len > 0 ? g_steal_pointer (&self) : NULL;
+  if (self->sources->len == 0 || self->outputs->len == 0)
+    return NULL;
+  /* A renaming has one of each. */
+  return converter != NULL || (self->sources->len == 1 && self->outputs->len == 1) ? g_steal_pointer (&self)
+                                                                                   : NULL;
 }
 
 static gboolean
@@ -512,14 +535,8 @@ weft_provenance_load (const gchar *path, GError **error)
                    path, json_node_get_int (version), WEFT_PROVENANCE_VERSION);
       return NULL;
     }
-  if (get_text (root, "source_index.text") != NULL)
-    {
-      const gchar *text = get_text (root, "source_index.text");
-
-      self->index = g_bytes_new (text, strlen (text));
-      self->index_name = g_strdup (get_text (root, "source_index.name"));
-    }
-  if (!read_files (self, root, path, error) || !read_conversions (self, root, path, error))
+  if (!read_index (self, root, path, error) || !read_files (self, root, path, error)
+      || !read_conversions (self, root, path, error))
     return NULL;
   return g_steal_pointer (&self);
 }

@@ -91,6 +91,14 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
                   g_array_index (conversion->sources, WeftConversionSource, 0).position));
           return FALSE;
         }
+      if (is_taken[position])
+        {
+          g_set_error (
+              error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+              "%s: '%s' is named twice in the record (%s); remove it to revert by the model's mapping alone",
+              weft_checkpoint_get_path (self->checkpoint), output->name, WEFT_PROVENANCE_FILE_NAME);
+          return FALSE;
+        }
       runtime[i] = weft_state_dict_get_tensor (state_dict, position);
       is_taken[position] = TRUE;
       if (i == 0)
