@@ -216,6 +216,31 @@ def op(name, **parameters):
 __all__.append("op")
 
 
+def _make_execute(base):
+    def execute(self, sink, progress=None, cancellable=None):
+        """Moves the bytes, once. `progress (n_bytes_done, n_bytes_total)` is called as they arrive."""
+        report = None if progress is None else lambda n_bytes_done, n_bytes_total, _: progress(n_bytes_done, n_bytes_total)
+        return base.execute(self, sink, report, None, cancellable)
+
+    return execute
+
+
+class LoadPlan(Weft.LoadPlan):
+    """What the runtime gets out of a checkpoint."""
+
+    execute = _make_execute(Weft.LoadPlan)
+
+
+class RevertPlan(Weft.RevertPlan):
+    """The way back."""
+
+    execute = _make_execute(Weft.RevertPlan)
+
+
+LoadPlan, RevertPlan = override(LoadPlan), override(RevertPlan)
+__all__ += ["LoadPlan", "RevertPlan"]
+
+
 class Weights(collections.abc.Mapping):
     """A mapping from names to arrays. An array is read when its name is looked up, and not kept."""
 
