@@ -317,6 +317,25 @@ read_source (WeftConversion *self, guint i, WeftStateDict *published, WeftDtype 
                                           : weft_tensor_cast (tensor, read_dtype, error);
 }
 
+/* Whether sources for several patterns are there, as a weight and its companions are. */
+static gboolean
+has_several_patterns (WeftConversion *self)
+{
+  for (guint i = 1; i < self->sources->len; i++)
+    if (get_source (self, i)->pattern != get_source (self, 0)->pattern)
+      return TRUE;
+  return FALSE;
+}
+
+/* Codes and their companions are read as they are stored where an op of the chain makes values of them. */
+static gboolean
+is_read_as_stored (WeftConversion *self, WeftOpTraits traits, WeftTensor *tensor)
+{
+  if ((traits & WEFT_OP_TRAITS_CONSUMES_COMPANIONS) != 0 && has_several_patterns (self))
+    return TRUE;
+  return (traits & WEFT_OP_TRAITS_NEEDS_VALUES) != 0 && !weft_dtype_is_floating (weft_tensor_get_dtype (tensor));
+}
+
 gboolean
 weft_conversion_run (WeftConversion *self, WeftStateDict *published, WeftDtype read_dtype,
                      WeftOpContext *facts, GError **error)
@@ -324,6 +343,7 @@ weft_conversion_run (WeftConversion *self, WeftStateDict *published, WeftDtype r
   g_autoptr (WeftTensorGroups) inputs = NULL;
   g_autoptr (WeftTensorGroups) result = NULL;
   g_autoptr (WeftOpContext) context = NULL;
+  WeftOpTraits traits;
 
   if (self->converter == NULL)
     {
@@ -334,13 +354,16 @@ weft_conversion_run (WeftConversion *self, WeftStateDict *published, WeftDtype r
       weft_conversion_add_output (self, self->layer, 0, -1, tensor);
       return TRUE;
     }
-  if (!check_complete (self, get_chain_traits (self), error))
+  traits = get_chain_traits (self);
+  if (!check_complete (self, traits, error))
     return FALSE;
   inputs = weft_tensor_groups_new ();
   for (guint i = 0; i < self->sources->len; i++)
     {
       const WeftConversionSource *source = get_source (self, i);
-      g_autoptr (WeftTensor) tensor = read_source (self, i, published, read_dtype, error);
+      WeftTensor *stored = weft_state_dict_get_tensor (published, source->position);
+      WeftDtype dtype = is_read_as_stored (self, traits, stored) ? WEFT_DTYPE_INVALID : read_dtype;
+      g_autoptr (WeftTensor) tensor = read_source (self, i, published, dtype, error);
 
       if (tensor == NULL)
         return FALSE;

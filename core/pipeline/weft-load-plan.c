@@ -390,13 +390,7 @@ weft_make_published_facts (WeftStateDict *published, JsonNode *config)
   WeftOpContext *facts = weft_op_context_new (nothing, nothing);
 
   weft_op_context_set_config (facts, config);
-  for (guint i = 0; i < weft_state_dict_get_n_tensors (published); i++)
-    {
-      WeftTensor *tensor = weft_state_dict_get_tensor (published, i);
-
-      weft_op_context_add_parameter (facts, weft_state_dict_get_name (published, i),
-                                     weft_tensor_get_shape (tensor), weft_tensor_get_dtype (tensor));
-    }
+  weft_op_context_set_state_dict (facts, published);
   return facts;
 }
 

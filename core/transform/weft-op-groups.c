@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transform/weft-op-groups.h"
 
+#include <string.h>
+
 /* An op that cuts a tensor in more parts than this was given a header or a config that is wrong. */
 #define MAX_PARTS 65536
 
@@ -137,7 +139,7 @@ weft_op_transpose_within_axis (WeftTensor *tensor, gint axis, gint64 n_blocks, g
  * @n_parts: how many parts
  * @error: return location
  *
- * Returns: (transfer full) (element-type WeftTensor): parts of equal size, in order
+ * Returns: (transfer container) (element-type WeftTensor): parts of equal size, in order
  * Errors: %WEFT_ERROR_SHAPE if the axis does not divide; %WEFT_ERROR_LIMIT for more than 65,536 parts
  * Since: 1.0
  */
@@ -178,7 +180,7 @@ weft_op_split_evenly (WeftTensor *tensor, gint axis, gint64 n_parts, GError **er
  * @axis: axis that counts modules, such as experts
  * @error: return location
  *
- * Returns: (transfer full) (element-type WeftTensor): one tensor of rank r - 1 for each index of @axis, at least one
+ * Returns: (transfer container) (element-type WeftTensor): one tensor of rank r - 1 for each index of @axis, at least one
  * Errors: %WEFT_ERROR_SHAPE if there is no such axis or it is empty; %WEFT_ERROR_LIMIT for more than 65,536 parts
  * Since: 1.0
  */
@@ -260,13 +262,17 @@ weft_op_get_output_name (WeftOpContext *context, GError **error)
 gchar *
 weft_op_expand_star (const gchar *pattern, guint number)
 {
-  GString *name = g_string_new (NULL);
+  GString *name = g_string_sized_new (strlen (pattern) + 8);
+  gchar digits[16];
+  const gchar *star;
 
-  for (const gchar *c = pattern; *c != '\0'; c++)
-    if (*c == '*')
-      g_string_append_printf (name, "%u", number);
-    else
-      g_string_append_c (name, *c);
+  g_snprintf (digits, sizeof digits, "%u", number);
+  for (; (star = strchr (pattern, '*')) != NULL; pattern = star + 1)
+    {
+      g_string_append_len (name, pattern, star - pattern);
+      g_string_append (name, digits);
+    }
+  g_string_append (name, pattern);
   return g_string_free (name, FALSE);
 }
 

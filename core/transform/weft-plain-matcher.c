@@ -41,6 +41,8 @@ struct _WeftPlainMatcher
   GArray *atoms;
   gboolean is_anchored;
   guint n_captures;
+  gchar *landmark; /* (nullable): text that stands at a fixed distance from the start of every match */
+  gsize landmark_offset;
 };
 
 typedef struct
@@ -63,6 +65,7 @@ void
 weft_plain_matcher_free (WeftPlainMatcher *self)
 {
   g_array_unref (self->atoms);
+  g_free (self->landmark);
   g_free (self);
 }
 
@@ -150,7 +153,8 @@ read_repeat (WeftPlainMatcher *self, const gchar **cursor, const gchar *written,
 static gboolean
 read_group_edge (WeftPlainMatcher *self, const gchar **cursor, guint *open_group)
 {
-  if (**cursor == '(' && (*cursor)[1] != '?' && *open_group == 0 && self->n_captures + 1 < WEFT_PATTERN_N_CAPTURES)
+  if (**cursor == '(' && (*cursor)[1] != '?' && *open_group == 0
+      && self->n_captures + 1 < WEFT_PATTERN_N_CAPTURES)
     {
       *open_group = ++self->n_captures;
       add_atom (self, ATOM_OPEN, *open_group);
@@ -195,6 +199,24 @@ read_atom (WeftPlainMatcher *self, const gchar **cursor, guint *open_group)
   return read_group_edge (self, cursor, open_group);
 }
 
+/* The first run of certain bytes in the text that every match starts with. */
+static void
+find_landmark (WeftPlainMatcher *self)
+{
+  const Atom *first = NULL;
+
+  for (guint i = 0; i < self->atoms->len && (first == NULL || first->kind == ATOM_OPEN); i++)
+    first = &g_array_index (self->atoms, Atom, i);
+  if (first == NULL || first->kind != ATOM_TEXT)
+    return;
+  while (self->landmark_offset < first->length && first->text[self->landmark_offset] == ANY_BYTE)
+    self->landmark_offset++;
+  self->landmark = g_strdup (first->text + self->landmark_offset);
+  *strchrnul (self->landmark, ANY_BYTE) = '\0';
+  if (self->landmark[0] == '\0')
+    g_clear_pointer (&self->landmark, g_free);
+}
+
 /* weft_plain_matcher_new: a matcher for the regular expression @pattern, or %NULL if it is not plain. */
 WeftPlainMatcher *
 weft_plain_matcher_new (const gchar *pattern)
@@ -211,6 +233,7 @@ weft_plain_matcher_new (const gchar *pattern)
   while (*cursor != '\0')
     if (self->atoms->len == MAX_ATOMS || !read_atom (self, &cursor, &open_group))
       return NULL;
+  find_landmark (self);
   return open_group == 0 ? g_steal_pointer (&self) : NULL;
 }
 
@@ -235,7 +258,8 @@ has_text_at (const Search *search, const Atom *atom, gsize position)
 static gboolean
 has_word_at (const Search *search, gsize position)
 {
-  return position < search->length && (g_ascii_isalnum (search->text[position]) || search->text[position] == '_');
+  return position < search->length
+         && (g_ascii_isalnum (search->text[position]) || search->text[position] == '_');
 }
 
 /* Atoms of fixed width: whether one fits at *@position, which is moved past it. */
@@ -268,6 +292,17 @@ fits (Search *search, const Atom *atom, gsize *position)
     }
 }
 
+/* Whether the atoms from @index on may match at @position, by the first byte of a text alone. */
+static gboolean
+may_match_at (const Search *search, guint index, gsize position)
+{
+  const GArray *atoms = search->matcher->atoms;
+  const Atom *atom = index < atoms->len ? &g_array_index (atoms, Atom, index) : NULL;
+
+  return atom == NULL || atom->kind != ATOM_TEXT || atom->text[0] == ANY_BYTE
+         || (position < search->length && atom->text[0] == search->text[position]);
+}
+
 static gssize
 match_from (Search *search, guint index, gsize position)
 {
@@ -291,7 +326,9 @@ match_from (Search *search, guint index, gsize position)
           furthest++;
       for (gsize n_left = furthest - position + 1; n_left > atom->number; n_left--)
         {
-          gssize end = match_from (search, index + 1, position + n_left - 1);
+          gssize end = may_match_at (search, index + 1, position + n_left - 1)
+                           ? match_from (search, index + 1, position + n_left - 1)
+                           : -1;
 
           if (end >= 0)
             return end;
@@ -304,15 +341,27 @@ match_from (Search *search, guint index, gsize position)
 /* weft_plain_matcher_search: finds the leftmost match in @text, which is printable ASCII. @captures has room for
  * %WEFT_PATTERN_N_CAPTURES spans. */
 WeftPlainResult
-weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsize length, WeftPatternSpan *captures)
+weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsize length,
+                           WeftPatternSpan *captures)
 {
   Search search = { .matcher = self, .text = text, .length = length, .captures = captures };
   gsize last = self->is_anchored ? 0 : length;
 
   for (gsize start = 0; start <= last; start++)
     {
-      gssize end = match_from (&search, 0, start);
+      gssize end;
 
+      if (self->landmark != NULL && !self->is_anchored)
+        {
+          const gchar *found = start + self->landmark_offset <= length
+                                   ? strstr (text + start + self->landmark_offset, self->landmark)
+                                   : NULL;
+
+          if (found == NULL)
+            return WEFT_PLAIN_RESULT_NO_MATCH;
+          start = (gsize) (found - text) - self->landmark_offset;
+        }
+      end = may_match_at (&search, 0, start) ? match_from (&search, 0, start) : -1;
       if (search.n_steps > MAX_STEPS)
         return WEFT_PLAIN_RESULT_GIVEN_UP;
       if (end >= 0)
