@@ -74,6 +74,17 @@ compare_parts (const NamePart *a, const NamePart *b)
 gint
 weft_text_compare_natural (const gchar *a, const gchar *b)
 {
+  gsize n_equal = 0;
+
+  /* Names of one layer share most of their parts; those need no look. */
+  while (a[n_equal] == b[n_equal] && a[n_equal] != '\0')
+    n_equal++;
+  if (a[n_equal] == b[n_equal])
+    return 0;
+  while (n_equal > 0 && a[n_equal - 1] != '.')
+    n_equal--;
+  a += n_equal;
+  b += n_equal;
   while (TRUE)
     {
       gsize a_length = (gsize) (strchrnul (a, '.') - a);

@@ -5,8 +5,9 @@
 #include <signal.h>
 #include <string.h>
 
-/* Where this thread continues if an access fails; NULL outside of guarded code. */
-static __thread sigjmp_buf *landing;
+/* Where this thread continues if an access fails; NULL outside of guarded code. Volatile, since only the handler reads
+ * it: else the compiler drops the store before a copy that it inlines. */
+static __thread sigjmp_buf *volatile landing;
 static struct sigaction previous_action;
 
 static void

@@ -42,6 +42,8 @@ typedef struct
   WeftLoop *loops;
   guint n_pieces;
   guint n_loops;
+  /* Each piece ends before the next begins. */
+  gboolean is_sorted;
 } WeftLayout;
 
 typedef struct
@@ -53,6 +55,8 @@ typedef struct
 
 void weft_layout_clear (WeftLayout *self);
 void weft_layout_get_piece (const WeftLayout *self, guint position, WeftPiece *piece);
+/* The pieces that may reach into destinations [start, stop), as the range [*first, *last) of positions. */
+void weft_layout_find_pieces (const WeftLayout *self, gint64 start, gint64 stop, guint *first, guint *last);
 
 void weft_layout_builder_init (WeftLayoutBuilder *self, const gchar *operation);
 void weft_layout_builder_clear (WeftLayoutBuilder *self);

@@ -133,6 +133,57 @@ weft_layout_get_piece (const WeftLayout *self, guint position, WeftPiece *piece)
     piece->loops[i] = self->loops[stored->first_loop + i];
 }
 
+static gint64
+stored_get_last (const WeftLayout *self, guint position)
+{
+  const WeftStoredPiece *stored = &self->pieces[position];
+  gint64 last = stored->destination;
+
+  for (guint i = 0; i < stored->n_loops; i++)
+    last +=
+        (self->loops[stored->first_loop + i].extent - 1) * self->loops[stored->first_loop + i].destination;
+  return last;
+}
+
+/* The first position whose piece ends at @address or behind. */
+static guint
+find_end (const WeftLayout *self, gint64 address)
+{
+  guint low = 0, high = self->n_pieces;
+
+  while (low < high)
+    {
+      guint middle = low + (high - low) / 2;
+
+      if (stored_get_last (self, middle) < address)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low;
+}
+
+void
+weft_layout_find_pieces (const WeftLayout *self, gint64 start, gint64 stop, guint *first, guint *last)
+{
+  *first = self->is_sorted ? find_end (self, start) : 0;
+  *last = self->n_pieces;
+  if (!self->is_sorted)
+    return;
+  *last = find_end (self, stop);
+  if (*last < self->n_pieces && self->pieces[*last].destination < stop)
+    ++*last;
+}
+
+static gboolean
+are_pieces_sorted (const WeftLayout *self)
+{
+  for (guint i = 1; i < self->n_pieces; i++)
+    if (stored_get_last (self, i - 1) >= self->pieces[i].destination)
+      return FALSE;
+  return TRUE;
+}
+
 void
 weft_layout_builder_init (WeftLayoutBuilder *self, const gchar *operation)
 {
@@ -307,15 +358,27 @@ weft_layout_builder_add (WeftLayoutBuilder *self, const WeftPiece *piece, GError
   return TRUE;
 }
 
+/* What an array holds, in a block of that size: a layout lives as long as its tensor, and there are many. */
+static gpointer
+take_elements (GArray **array)
+{
+  gsize n_bytes = (*array)->len * g_array_get_element_size (*array);
+  gpointer elements = g_array_free (g_steal_pointer (array), FALSE);
+
+  if (n_bytes > 0)
+    return g_realloc (elements, n_bytes);
+  g_free (elements);
+  return NULL;
+}
+
 void
 weft_layout_builder_finish (WeftLayoutBuilder *self, WeftLayout *layout)
 {
   layout->n_pieces = self->pieces->len;
   layout->n_loops = self->loops->len;
-  layout->pieces = g_memdup2 (self->pieces->data, self->pieces->len * sizeof (WeftStoredPiece));
-  layout->loops = g_memdup2 (self->loops->data, self->loops->len * sizeof (WeftLoop));
-  g_clear_pointer (&self->pieces, g_array_unref);
-  g_clear_pointer (&self->loops, g_array_unref);
+  layout->pieces = take_elements (&self->pieces);
+  layout->loops = take_elements (&self->loops);
+  layout->is_sorted = are_pieces_sorted (layout);
 }
 
 /* A stack of pieces that are still to be cut, the next on top. */
@@ -516,23 +579,35 @@ divide_up (gint64 a, gint64 b)
   return a <= 0 ? 0 : (a + b - 1) / b;
 }
 
-/* One step of a cut on the inner axis of (anything, width), where all loops with a stride below width move. */
+/* How far a piece reaches on the inner axis of (anything, width), where all loops with a stride below width move;
+ * @loop is the outermost of them. */
+static gint64
+get_inner_span (const WeftPiece *piece, gint64 width, guint *loop)
+{
+  gint64 span = 0;
+
+  *loop = piece->n_loops;
+  for (guint i = piece->n_loops; i-- > 0;)
+    if (piece->loops[i].destination < width)
+      {
+        span += (piece->loops[i].extent - 1) * piece->loops[i].destination;
+        *loop = i;
+      }
+  return span;
+}
+
+/* One step of a cut on the inner axis of (anything, width). */
 static gboolean
 cut_next (Work *work, gint64 width, gint64 start, gint64 stop, WeftPieceFunc func, gpointer user_data,
           GError **error)
 {
   WeftPiece piece = g_array_index (work->pieces, WeftPiece, work->pieces->len - 1);
   gint64 lowest = piece.destination % width;
-  gint64 span = 0, step, extent, inner, first, last, inside_first, inside_last;
-  guint loop = piece.n_loops;
+  gint64 span, step, extent, inner, first, last, inside_first, inside_last;
+  guint loop;
 
   g_array_set_size (work->pieces, work->pieces->len - 1);
-  for (guint i = piece.n_loops; i-- > 0;)
-    if (piece.loops[i].destination < width)
-      {
-        span += (piece.loops[i].extent - 1) * piece.loops[i].destination;
-        loop = i;
-      }
+  span = get_inner_span (&piece, width, &loop);
   if (lowest >= stop || lowest + span < start)
     return TRUE;
   if (lowest >= start && lowest + span < stop)
@@ -568,8 +643,16 @@ weft_piece_cut (const WeftPiece *piece, gint64 width, gint64 start, gint64 lengt
                 WeftPieceFunc func, gpointer user_data, GError **error)
 {
   Work work = { .operation = operation };
+  gint64 lowest = piece->destination % width;
+  guint loop;
+  gint64 span = get_inner_span (piece, width, &loop);
   gboolean ok = TRUE;
 
+  /* Nearly all pieces lie outside or inside as a whole. */
+  if (lowest >= start + length || lowest + span < start)
+    return TRUE;
+  if (lowest >= start && lowest + span < start + length)
+    return func (piece, user_data, error);
   work.pieces = g_array_new (FALSE, FALSE, sizeof (WeftPiece));
   g_array_append_val (work.pieces, *piece);
   while (ok && work.pieces->len > 0)

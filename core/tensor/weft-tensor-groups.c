@@ -6,6 +6,7 @@ typedef struct
   gchar *name;
   gboolean is_list;
   GPtrArray *tensors;
+  /* (nullable): the keys that the tensors came from; the outputs of ops have none. */
   GPtrArray *origins;
 } Group;
 
@@ -26,7 +27,7 @@ group_free (gpointer user_data)
   Group *group = user_data;
 
   g_ptr_array_unref (group->tensors);
-  g_ptr_array_unref (group->origins);
+  g_clear_pointer (&group->origins, g_ptr_array_unref);
   g_free (group->name);
   g_free (group);
 }
@@ -77,8 +78,8 @@ ensure_group (WeftTensorGroups *self, const gchar *name, gboolean is_list)
   group = g_new0 (Group, 1);
   group->name = g_strdup (name);
   group->is_list = is_list;
-  group->tensors = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
-  group->origins = g_ptr_array_new_with_free_func (g_free);
+  group->tensors = is_list ? g_ptr_array_new () : g_ptr_array_sized_new (1);
+  g_ptr_array_set_free_func (group->tensors, (GDestroyNotify) weft_tensor_unref);
   g_ptr_array_add (self->groups, group);
   g_hash_table_insert (self->positions, group->name, GUINT_TO_POINTER (self->groups->len));
   return group;
@@ -101,9 +102,8 @@ weft_tensor_groups_set (WeftTensorGroups *self, const gchar *name, WeftTensor *t
 
   group->is_list = FALSE;
   g_ptr_array_set_size (group->tensors, 0);
-  g_ptr_array_set_size (group->origins, 0);
+  g_clear_pointer (&group->origins, g_ptr_array_unref);
   g_ptr_array_add (group->tensors, weft_tensor_ref (tensor));
-  g_ptr_array_add (group->origins, NULL);
 }
 
 /**
@@ -122,7 +122,12 @@ weft_tensor_groups_append (WeftTensorGroups *self, const gchar *name, WeftTensor
 
   group->is_list = TRUE;
   g_ptr_array_add (group->tensors, weft_tensor_ref (tensor));
-  g_ptr_array_add (group->origins, g_strdup (origin));
+  if (origin == NULL)
+    return;
+  if (group->origins == NULL)
+    group->origins = g_ptr_array_new_with_free_func (g_free);
+  g_ptr_array_set_size (group->origins, (gint) group->tensors->len);
+  group->origins->pdata[group->tensors->len - 1] = g_strdup (origin);
 }
 
 /**
@@ -239,7 +244,9 @@ weft_tensor_groups_get_origin (WeftTensorGroups *self, guint group, guint positi
 {
   Group *found = get_group (self, group);
 
-  return found != NULL && position < found->origins->len ? found->origins->pdata[position] : NULL;
+  return found != NULL && found->origins != NULL && position < found->origins->len
+             ? found->origins->pdata[position]
+             : NULL;
 }
 
 /**

@@ -35,10 +35,10 @@ typedef struct
   gint64 inner;
 } AxisView;
 
-/* Cuts at @axis are made in units; @n_at are the numbers of indices at which a cut falls. */
+/* @shape is that of the tensor, or one of as many elements. Cuts at @axis are made in units; @n_at are the numbers of indices at which a cut falls. */
 static gboolean
-view_axis (WeftTensor *self, guint axis, const gint64 *n_at, gsize n_cuts, const gchar *operation,
-           AxisView *view, GError **error)
+view_axis (WeftTensor *self, const WeftShape *shape, guint axis, const gint64 *n_at, gsize n_cuts,
+           const gchar *operation, AxisView *view, GError **error)
 {
   gint64 unit = weft_dtype_get_unit_elements (self->dtype);
   gint64 inner = 1;
@@ -49,11 +49,11 @@ view_axis (WeftTensor *self, guint axis, const gint64 *n_at, gsize n_cuts, const
   if (self->n_elements == 0)
     return TRUE;
   for (guint i = 0; i < axis; i++)
-    view->outer *= self->shape.dims[i];
-  for (guint i = axis + 1; i < self->shape.rank; i++)
-    inner *= self->shape.dims[i];
+    view->outer *= shape->dims[i];
+  for (guint i = axis + 1; i < shape->rank; i++)
+    inner *= shape->dims[i];
   view->inner = inner;
-  view->width = self->shape.dims[axis] * inner;
+  view->width = shape->dims[axis] * inner;
   for (gsize i = 0; i < n_cuts; i++)
     if (n_at[i] * inner % unit != 0 || (view->outer > 1 && view->width % unit != 0))
       {
@@ -84,47 +84,23 @@ cut_fitted (const WeftPiece *piece, gpointer user_data, GError **error)
                          cut->next_data, error);
 }
 
-/**
- * weft_tensor_slice:
- * @self: a tensor of rank r
- * @axis: axis to cut, `-r <= axis < r`
- * @start: first index kept
- * @length: how many indices are kept; may be 0
- * @error: return location
- *
- * Cuts @length indices out of @axis. No element is read; reading the result reads only what it keeps.
- *
- * Returns: (transfer full): a tensor whose shape is that of @self with @axis set to @length
- * Errors: %WEFT_ERROR_SHAPE if the range leaves the axis, or a cut falls inside a byte of a sub-byte dtype
- * Since: 1.0
- */
-WeftTensor *
-weft_tensor_slice (WeftTensor *self, gint axis, gint64 start, gint64 length, GError **error)
+/* Indices [start, start + length) of axis @k, in a tensor of shape @shape, which has as many elements. */
+static WeftTensor *
+cut_axis (WeftTensor *self, guint k, gint64 start, gint64 length, const WeftShape *shape, GError **error)
 {
-  WeftShape shape = self->shape;
   WeftLayoutBuilder builder;
   AxisView view;
   gint64 unit = weft_dtype_get_unit_elements (self->dtype);
-  guint k;
+  guint first = 0, last = self->layout.n_pieces;
   gboolean ok = TRUE;
 
-  if (!weft_shape_resolve_axis (&self->shape, axis, &k, error))
+  if (!view_axis (self, &self->shape, k, (const gint64[]){ start, start + length }, 2, "slice", &view, error))
     return NULL;
-  if (start < 0 || length < 0 || start > shape.dims[k] || length > shape.dims[k] - start)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "slice: %" G_GINT64_FORMAT " indices from %" G_GINT64_FORMAT
-                   " leave axis %u of size %" G_GINT64_FORMAT,
-                   length, start, k, shape.dims[k]);
-      return NULL;
-    }
-  if (start == 0 && length == shape.dims[k])
-    return weft_tensor_ref (self);
-  if (!view_axis (self, k, (const gint64[]){ start, start + length }, 2, "slice", &view, error))
-    return NULL;
-  shape.dims[k] = length;
+  if (view.outer == 1)
+    weft_layout_find_pieces (&self->layout, start * view.inner / unit, (start + length) * view.inner / unit,
+                             &first, &last);
   weft_layout_builder_init (&builder, "slice");
-  for (guint i = 0; ok && self->n_elements > 0 && length > 0 && i < self->layout.n_pieces; i++)
+  for (guint i = first; ok && self->n_elements > 0 && length > 0 && i < last; i++)
     {
       const gint64 dims[] = { view.outer, view.width / unit };
       Rewidth rule = { &builder, view.width / unit, length * view.inner / unit, -start * view.inner / unit };
@@ -148,9 +124,46 @@ weft_tensor_slice (WeftTensor *self, gint axis, gint64 start, gint64 length, GEr
       weft_layout_builder_clear (&builder);
       return NULL;
     }
-  return weft_tensor_new_from_builder (self->dtype, &shape, &builder);
+  return weft_tensor_new_from_builder (self->dtype, shape, &builder);
 }
 
+/**
+ * weft_tensor_slice:
+ * @self: a tensor of rank r
+ * @axis: axis to cut, `-r <= axis < r`
+ * @start: first index kept
+ * @length: how many indices are kept; may be 0
+ * @error: return location
+ *
+ * Cuts @length indices out of @axis. No element is read; reading the result reads only what it keeps.
+ *
+ * Returns: (transfer full): a tensor whose shape is that of @self with @axis set to @length
+ * Errors: %WEFT_ERROR_SHAPE if the range leaves the axis, or a cut falls inside a byte of a sub-byte dtype
+ * Since: 1.0
+ */
+WeftTensor *
+weft_tensor_slice (WeftTensor *self, gint axis, gint64 start, gint64 length, GError **error)
+{
+  WeftShape shape = self->shape;
+  guint k;
+
+  if (!weft_shape_resolve_axis (&self->shape, axis, &k, error))
+    return NULL;
+  if (start < 0 || length < 0 || start > shape.dims[k] || length > shape.dims[k] - start)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "slice: %" G_GINT64_FORMAT " indices from %" G_GINT64_FORMAT
+                   " leave axis %u of size %" G_GINT64_FORMAT,
+                   length, start, k, shape.dims[k]);
+      return NULL;
+    }
+  if (start == 0 && length == shape.dims[k])
+    return weft_tensor_ref (self);
+  shape.dims[k] = length;
+  return cut_axis (self, k, start, length, &shape, error);
+}
+
+/* What tensors give that are joined on @axis, or, if there is no such axis, are to be equal on all. */
 static gboolean
 check_concat (WeftTensor **tensors, gsize n_tensors, guint axis, WeftShape *shape, GError **error)
 {
@@ -179,13 +192,71 @@ check_concat (WeftTensor **tensors, gsize n_tensors, guint axis, WeftShape *shap
                        axis, first, other, i);
           return FALSE;
         }
-      if (__builtin_add_overflow (shape->dims[axis], tensors[i]->shape.dims[axis], &shape->dims[axis]))
+      if (axis < shape->rank
+          && __builtin_add_overflow (shape->dims[axis], tensors[i]->shape.dims[axis], &shape->dims[axis]))
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "concat: axis %u is beyond 2^63 - 1", axis);
           return FALSE;
         }
     }
   return TRUE;
+}
+
+/* Adds the pieces of a tensor, seen under @shape, where it stands in the result: @offset elements after the start of
+ * each of the runs of @total elements that one index of the axes before @k has. */
+static gboolean
+add_joined (WeftLayoutBuilder *builder, WeftTensor *tensor, const WeftShape *shape, guint k, gint64 total,
+            gint64 *offset, GError **error)
+{
+  const gint64 cuts[] = { shape->dims[k] };
+  gint64 unit = weft_dtype_get_unit_elements (tensor->dtype);
+  AxisView view;
+  gboolean ok;
+
+  if (tensor->n_elements == 0)
+    return TRUE;
+  ok = view_axis (tensor, shape, k, cuts, 1, "concat", &view, error);
+  for (guint i = 0; ok && i < tensor->layout.n_pieces; i++)
+    {
+      const gint64 dims[] = { view.outer, view.width / unit };
+      Rewidth rule = { builder, view.width / unit, total / unit, *offset / unit };
+      WeftPiece piece;
+
+      weft_layout_get_piece (&tensor->layout, i, &piece);
+      if (view.outer == 1)
+        rule.old_width = rule.new_width = G_MAXINT64;
+      ok = view.outer == 1 ? add_rewidthed (&piece, &rule, error)
+                           : weft_piece_fit (&piece, dims, 2, "concat", add_rewidthed, &rule, error);
+    }
+  if (ok)
+    *offset += view.width;
+  return ok;
+}
+
+/* Joins tensors on axis @k to one of shape @shape; each is seen under @raised, or if that is NULL under its own shape. */
+static WeftTensor *
+join (WeftTensor **tensors, gsize n_tensors, const WeftShape *raised, guint k, const WeftShape *shape,
+      GError **error)
+{
+  WeftLayoutBuilder builder;
+  gint64 total, n_bytes, offset = 0;
+  gboolean ok = TRUE;
+
+  if (!weft_shape_count_bytes (shape, tensors[0]->dtype, &n_bytes, error))
+    return NULL;
+  total = n_bytes > 0 ? shape->dims[k] : 0;
+  for (guint i = k + 1; total > 0 && i < shape->rank; i++)
+    total *= shape->dims[i];
+  weft_layout_builder_init (&builder, "concat");
+  for (gsize i = 0; ok && i < n_tensors; i++)
+    ok = add_joined (&builder, tensors[i], raised != NULL ? raised : &tensors[i]->shape, k, total, &offset,
+                     error);
+  if (!ok)
+    {
+      weft_layout_builder_clear (&builder);
+      return NULL;
+    }
+  return weft_tensor_new_from_builder (tensors[0]->dtype, shape, &builder);
 }
 
 /**
@@ -202,11 +273,8 @@ check_concat (WeftTensor **tensors, gsize n_tensors, guint axis, WeftShape *shap
 WeftTensor *
 weft_tensor_concat (WeftTensor **tensors, gsize n_tensors, gint axis, GError **error)
 {
-  WeftLayoutBuilder builder;
   WeftShape shape;
-  gint64 total, n_bytes, offset = 0, unit;
   guint k;
-  gboolean ok = TRUE;
 
   if (n_tensors == 0)
     {
@@ -214,44 +282,44 @@ weft_tensor_concat (WeftTensor **tensors, gsize n_tensors, gint axis, GError **e
       return NULL;
     }
   if (!weft_shape_resolve_axis (&tensors[0]->shape, axis, &k, error)
-      || !check_concat (tensors, n_tensors, k, &shape, error)
-      || !weft_shape_count_bytes (&shape, tensors[0]->dtype, &n_bytes, error))
+      || !check_concat (tensors, n_tensors, k, &shape, error))
     return NULL;
   if (n_tensors == 1)
     return weft_tensor_ref (tensors[0]);
-  unit = weft_dtype_get_unit_elements (tensors[0]->dtype);
-  total = n_bytes > 0 ? shape.dims[k] : 0;
-  for (guint i = k + 1; total > 0 && i < shape.rank; i++)
-    total *= shape.dims[i];
-  weft_layout_builder_init (&builder, "concat");
-  for (gsize i = 0; ok && i < n_tensors; i++)
-    {
-      const gint64 cuts[] = { tensors[i]->shape.dims[k] };
-      AxisView view;
+  return join (tensors, n_tensors, NULL, k, &shape, error);
+}
 
-      if (tensors[i]->n_elements == 0)
-        continue;
-      ok = view_axis (tensors[i], k, cuts, 1, "concat", &view, error);
-      for (guint j = 0; ok && j < tensors[i]->layout.n_pieces; j++)
-        {
-          const gint64 dims[] = { view.outer, view.width / unit };
-          Rewidth rule = { &builder, view.width / unit, total / unit, offset / unit };
-          WeftPiece piece;
+/* @shape with a new axis of extent 1 at @axis, counted from the end if it is negative. */
+static gboolean
+insert_axis (WeftShape *shape, gint axis, guint *k, GError **error)
+{
+  gint rank = (gint) shape->rank;
+  gint at = axis < 0 ? axis + rank + 1 : axis;
 
-          weft_layout_get_piece (&tensors[i]->layout, j, &piece);
-          if (view.outer == 1)
-            rule.old_width = rule.new_width = G_MAXINT64;
-          ok = view.outer == 1 ? add_rewidthed (&piece, &rule, error)
-                               : weft_piece_fit (&piece, dims, 2, "concat", add_rewidthed, &rule, error);
-        }
-      offset += view.width;
-    }
-  if (!ok)
+  if (at < 0 || at > rank)
     {
-      weft_layout_builder_clear (&builder);
-      return NULL;
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "unsqueeze: axis %d is outside a tensor of rank %d",
+                   axis, rank);
+      return FALSE;
     }
-  return weft_tensor_new_from_builder (tensors[0]->dtype, &shape, &builder);
+  if (rank == WEFT_MAX_RANK)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                   "unsqueeze: the tensor has %d axes already, the limit", WEFT_MAX_RANK);
+      return FALSE;
+    }
+  memmove (&shape->dims[at + 1], &shape->dims[at], (gsize) (rank - at) * sizeof shape->dims[0]);
+  shape->dims[at] = 1;
+  shape->rank++;
+  *k = (guint) at;
+  return TRUE;
+}
+
+static void
+remove_axis (WeftShape *shape, guint k)
+{
+  memmove (&shape->dims[k], &shape->dims[k + 1], (shape->rank - k - 1) * sizeof shape->dims[0]);
+  shape->rank--;
 }
 
 /**
@@ -268,7 +336,8 @@ weft_tensor_concat (WeftTensor **tensors, gsize n_tensors, gint axis, GError **e
 WeftTensor *
 weft_tensor_stack (WeftTensor **tensors, gsize n_tensors, gint axis, GError **error)
 {
-  g_autoptr (GPtrArray) raised = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
+  WeftShape raised, shape;
+  guint k;
 
   if (n_tensors == 0)
     {
@@ -277,8 +346,6 @@ weft_tensor_stack (WeftTensor **tensors, gsize n_tensors, gint axis, GError **er
     }
   for (gsize i = 0; i < n_tensors; i++)
     {
-      WeftTensor *tensor;
-
       if (!weft_shape_equal (&tensors[i]->shape, &tensors[0]->shape))
         {
           g_autofree gchar *first = weft_shape_to_string (&tensors[0]->shape);
@@ -287,12 +354,13 @@ weft_tensor_stack (WeftTensor **tensors, gsize n_tensors, gint axis, GError **er
                        "stack: tensor %" G_GSIZE_FORMAT " has shape %s, the first has %s", i, other, first);
           return NULL;
         }
-      tensor = weft_tensor_unsqueeze (tensors[i], axis, error);
-      if (tensor == NULL)
-        return NULL;
-      g_ptr_array_add (raised, tensor);
     }
-  return weft_tensor_concat ((WeftTensor **) raised->pdata, raised->len, axis, error);
+  if (!check_concat (tensors, n_tensors, G_MAXUINT, &raised, error)
+      || !insert_axis (&raised, axis, &k, error))
+    return NULL;
+  shape = raised;
+  shape.dims[k] = (gint64) n_tensors;
+  return join (tensors, n_tensors, &raised, k, &shape, error);
 }
 
 /**
@@ -349,18 +417,19 @@ GPtrArray *
 weft_tensor_unstack (WeftTensor *self, gint axis, GError **error)
 {
   g_autoptr (GPtrArray) parts = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
+  WeftShape shape = self->shape;
   guint k;
 
   if (!weft_shape_resolve_axis (&self->shape, axis, &k, error))
     return NULL;
+  remove_axis (&shape, k);
   for (gint64 i = 0; i < self->shape.dims[k]; i++)
     {
-      g_autoptr (WeftTensor) part = weft_tensor_slice (self, (gint) k, i, 1, error);
-      WeftTensor *flat = part != NULL ? weft_tensor_squeeze (part, (gint) k, error) : NULL;
+      WeftTensor *part = cut_axis (self, k, i, 1, &shape, error);
 
-      if (flat == NULL)
+      if (part == NULL)
         return NULL;
-      g_ptr_array_add (parts, flat);
+      g_ptr_array_add (parts, part);
     }
   return g_steal_pointer (&parts);
 }
@@ -580,26 +649,10 @@ weft_tensor_reshape (WeftTensor *self, const gint64 *dims, gsize n_dims, GError 
 WeftTensor *
 weft_tensor_unsqueeze (WeftTensor *self, gint axis, GError **error)
 {
-  gint rank = (gint) self->shape.rank;
-  gint at = axis < 0 ? axis + rank + 1 : axis;
   WeftShape shape = self->shape;
+  guint k;
 
-  if (at < 0 || at > rank)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "unsqueeze: axis %d is outside a tensor of rank %d",
-                   axis, rank);
-      return NULL;
-    }
-  if (rank == WEFT_MAX_RANK)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
-                   "unsqueeze: the tensor has %d axes already, the limit", WEFT_MAX_RANK);
-      return NULL;
-    }
-  memmove (&shape.dims[at + 1], &shape.dims[at], (gsize) (rank - at) * sizeof shape.dims[0]);
-  shape.dims[at] = 1;
-  shape.rank++;
-  return tensor_with_shape (self, &shape);
+  return insert_axis (&shape, axis, &k, error) ? tensor_with_shape (self, &shape) : NULL;
 }
 
 /**
@@ -626,8 +679,7 @@ weft_tensor_squeeze (WeftTensor *self, gint axis, GError **error)
                    "squeeze: axis %u has extent %" G_GINT64_FORMAT ", not 1", k, shape.dims[k]);
       return NULL;
     }
-  memmove (&shape.dims[k], &shape.dims[k + 1], (shape.rank - k - 1) * sizeof shape.dims[0]);
-  shape.rank--;
+  remove_axis (&shape, k);
   return tensor_with_shape (self, &shape);
 }
 

@@ -152,7 +152,6 @@ check_result (WeftConversionOps *self, const gchar *slot, gpointer result, GErro
 static gchar *
 find_fault (WeftTensorGroups *outputs)
 {
-  g_autoptr (GHashTable) names = g_hash_table_new (g_str_hash, g_str_equal);
   guint n_groups = weft_tensor_groups_get_n_groups (outputs);
 
   if (n_groups == 0)
@@ -163,8 +162,6 @@ find_fault (WeftTensorGroups *outputs)
 
       if (name == NULL || name[0] == '\0')
         return g_strdup_printf ("output %u of convert has no name", i);
-      if (!g_hash_table_add (names, (gpointer) name))
-        return g_strdup_printf ("convert made two outputs with the name '%s'", name);
     }
   return NULL;
 }
@@ -180,7 +177,7 @@ find_fault (WeftTensorGroups *outputs)
  *
  * Returns: (transfer full): named lazy tensors
  * Errors: those of the op, after `plugin/op: `; %WEFT_ERROR_PLUGIN_CONTRACT if it fails without an error, makes nothing,
- *   or makes outputs without a name or with equal names
+ *   or makes outputs without a name
  * Since: 1.0
  */
 WeftTensorGroups *

@@ -19,6 +19,8 @@ struct _WeftOpContext
   JsonNode *config;
   /* Name -> Parameter; shared by the contexts of a conversion; NULL if nothing is known of the model. */
   GHashTable *parameters;
+  /* (nullable): tensors that count as parameters too. */
+  WeftStateDict *state_dict;
 };
 
 G_DEFINE_FINAL_TYPE (WeftOpContext, weft_op_context, G_TYPE_OBJECT)
@@ -33,6 +35,7 @@ weft_op_context_finalize (GObject *object)
   g_free (self->full_layer_name);
   g_clear_pointer (&self->config, json_node_unref);
   g_clear_pointer (&self->parameters, g_hash_table_unref);
+  g_clear_object (&self->state_dict);
   G_OBJECT_CLASS (weft_op_context_parent_class)->finalize (object);
 }
 
@@ -47,10 +50,17 @@ weft_op_context_init (WeftOpContext *self)
 {
 }
 
-static const Parameter *
-lookup_parameter (WeftOpContext *self, const gchar *name)
+static gboolean
+find_parameter (WeftOpContext *self, const gchar *name, Parameter *parameter)
 {
-  return self->parameters != NULL ? g_hash_table_lookup (self->parameters, name) : NULL;
+  const Parameter *own = self->parameters != NULL ? g_hash_table_lookup (self->parameters, name) : NULL;
+  WeftTensor *tensor = self->state_dict != NULL ? weft_state_dict_lookup (self->state_dict, name) : NULL;
+
+  if (own != NULL)
+    *parameter = *own;
+  else if (tensor != NULL)
+    *parameter = (Parameter){ *weft_tensor_get_shape (tensor), weft_tensor_get_dtype (tensor) };
+  return own != NULL || tensor != NULL;
 }
 
 /**
@@ -157,6 +167,23 @@ weft_op_context_share_parameters (WeftOpContext *self, WeftOpContext *other)
 
   g_clear_pointer (&self->parameters, g_hash_table_unref);
   self->parameters = parameters;
+  g_set_object (&self->state_dict, other->state_dict);
+}
+
+/**
+ * weft_op_context_set_state_dict:
+ * @self: a context
+ * @state_dict: (nullable): tensors, whose names, shapes and dtypes the model's parameters have
+ *
+ * Lets @self know the tensors of a state dict as parameters. They are not copied; those of
+ * weft_op_context_add_parameter() go before them.
+ *
+ * Since: 1.0
+ */
+void
+weft_op_context_set_state_dict (WeftOpContext *self, WeftStateDict *state_dict)
+{
+  g_set_object (&self->state_dict, state_dict);
 }
 
 /**
@@ -320,7 +347,7 @@ weft_op_context_lookup_text_config_int (WeftOpContext *self, const gchar *name, 
 gboolean
 weft_op_context_has_parameters (WeftOpContext *self)
 {
-  return self->parameters != NULL;
+  return self->parameters != NULL || self->state_dict != NULL;
 }
 
 /**
@@ -334,9 +361,9 @@ weft_op_context_has_parameters (WeftOpContext *self)
 WeftShape *
 weft_op_context_get_parameter_shape (WeftOpContext *self, const gchar *name)
 {
-  const Parameter *parameter = lookup_parameter (self, name);
+  Parameter parameter;
 
-  return parameter != NULL ? weft_shape_copy (&parameter->shape) : NULL;
+  return find_parameter (self, name, &parameter) ? weft_shape_copy (&parameter.shape) : NULL;
 }
 
 /**
@@ -350,7 +377,7 @@ weft_op_context_get_parameter_shape (WeftOpContext *self, const gchar *name)
 WeftDtype
 weft_op_context_get_parameter_dtype (WeftOpContext *self, const gchar *name)
 {
-  const Parameter *parameter = lookup_parameter (self, name);
+  Parameter parameter;
 
-  return parameter != NULL ? parameter->dtype : WEFT_DTYPE_INVALID;
+  return find_parameter (self, name, &parameter) ? parameter.dtype : WEFT_DTYPE_INVALID;
 }

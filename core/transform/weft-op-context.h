@@ -5,6 +5,7 @@
 #include <json-glib/json-glib.h>
 
 #include "base/weft-shape.h"
+#include "tensor/weft-state-dict.h"
 
 G_BEGIN_DECLS
 
@@ -28,6 +29,7 @@ WEFT_PUBLIC WeftOpContext *weft_op_context_new_with_sources (WeftOpContext *self
 WEFT_PUBLIC void weft_op_context_set_full_layer_name (WeftOpContext *self, const gchar *full_layer_name);
 WEFT_PUBLIC void weft_op_context_set_config (WeftOpContext *self, JsonNode *config);
 WEFT_PUBLIC void weft_op_context_share_parameters (WeftOpContext *self, WeftOpContext *other);
+WEFT_PUBLIC void weft_op_context_set_state_dict (WeftOpContext *self, WeftStateDict *state_dict);
 WEFT_PUBLIC void weft_op_context_add_parameter (WeftOpContext *self, const gchar *name,
                                                 const WeftShape *shape, WeftDtype dtype);
 

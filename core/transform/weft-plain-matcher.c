@@ -292,18 +292,15 @@ fits (Search *search, const Atom *atom, gsize *position)
     }
 }
 
-/* Whether the atom at @index is text that cannot start at @position: most positions of a repeated atom are passed over
- * by this. */
+/* Whether the atoms from @index on may match at @position, by the first byte of a text alone. */
 static gboolean
-is_hopeless (const Search *search, guint index, gsize position)
+may_match_at (const Search *search, guint index, gsize position)
 {
-  const Atom *atom;
+  const GArray *atoms = search->matcher->atoms;
+  const Atom *atom = index < atoms->len ? &g_array_index (atoms, Atom, index) : NULL;
 
-  if (index >= search->matcher->atoms->len)
-    return FALSE;
-  atom = &g_array_index (search->matcher->atoms, Atom, index);
-  return atom->kind == ATOM_TEXT && atom->text[0] != ANY_BYTE
-         && (position == search->length || search->text[position] != atom->text[0]);
+  return atom == NULL || atom->kind != ATOM_TEXT || atom->text[0] == ANY_BYTE
+         || (position < search->length && atom->text[0] == search->text[position]);
 }
 
 static gssize
@@ -329,10 +326,10 @@ match_from (Search *search, guint index, gsize position)
           furthest++;
       for (gsize n_left = furthest - position + 1; n_left > atom->number; n_left--)
         {
-          gssize end = -1;
+          gssize end = may_match_at (search, index + 1, position + n_left - 1)
+                           ? match_from (search, index + 1, position + n_left - 1)
+                           : -1;
 
-          if (!is_hopeless (search, index + 1, position + n_left - 1))
-            end = match_from (search, index + 1, position + n_left - 1);
           if (end >= 0)
             return end;
         }
@@ -364,7 +361,7 @@ weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsiz
             return WEFT_PLAIN_RESULT_NO_MATCH;
           start = (gsize) (found - text) - self->landmark_offset;
         }
-      end = match_from (&search, 0, start);
+      end = may_match_at (&search, 0, start) ? match_from (&search, 0, start) : -1;
       if (search.n_steps > MAX_STEPS)
         return WEFT_PLAIN_RESULT_GIVEN_UP;
       if (end >= 0)

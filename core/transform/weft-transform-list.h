@@ -19,9 +19,10 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftTransformList, weft_transform_list, WEFT, TRANSFORM_LIST, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftTransformList, weft_transform_list, WEFT, TRANSFORM_LIST, GObject)
 
-    /**
+/**
  * WeftInverseFlags:
  * @WEFT_INVERSE_FLAGS_NONE: reverse every rule
  * @WEFT_INVERSE_FLAGS_ONLY_USED: reverse the rules that a key has met
@@ -31,8 +32,9 @@ WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftTransformList, weft_transform_list, WEFT, 
  *
  * Since: 1.0
  */
-    typedef enum /*< flags >*/
-{ WEFT_INVERSE_FLAGS_NONE = 0,
+typedef enum /*< flags >*/
+{
+  WEFT_INVERSE_FLAGS_NONE = 0,
   WEFT_INVERSE_FLAGS_ONLY_USED = 1 << 0,
   WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE = 1 << 1,
 } WeftInverseFlags;

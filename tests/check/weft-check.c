@@ -25,6 +25,17 @@ pick_int (gint64 minimum, gint64 maximum, gboolean is_wild, GRand *random)
   return CLAMP (number, minimum, maximum);
 }
 
+/* The full name of the tensor that wild arguments make; a parameter that is a map by full names knows it. */
+#define FULL_NAME "m.w"
+
+static const gchar *const wild_maps[] = {
+  "{}",
+  "{\"" FULL_NAME "\": 8}",
+  "{\"" FULL_NAME "\": \"F32\"}",
+  "{\"" FULL_NAME "\": -9223372036854775808}",
+  "{\"" FULL_NAME "\": true, \"other\": \"\"}",
+};
+
 /* Random parameters within their declared ranges; text is left at its default. */
 static JsonObject *
 make_parameters (const gchar *op, gboolean is_wild, GRand *random)
@@ -56,6 +67,11 @@ make_parameters (const gchar *op, gboolean is_wild, GRand *random)
                && g_variant_type_equal (G_PARAM_SPEC_VARIANT (pspecs[i])->type, G_VARIANT_TYPE ("ax")))
         json_object_set_member (parameters, name,
                                 json_from_string (g_rand_boolean (random) ? "[1]" : "[1, 0]", NULL));
+      else if (G_IS_PARAM_SPEC_VARIANT (pspecs[i])
+               && g_variant_type_equal (G_PARAM_SPEC_VARIANT (pspecs[i])->type, G_VARIANT_TYPE_VARDICT))
+        json_object_set_member (
+            parameters, name,
+            json_from_string (wild_maps[g_rand_int_range (random, 0, G_N_ELEMENTS (wild_maps))], NULL));
     }
   return parameters;
 }
@@ -201,6 +217,7 @@ check_wild_arguments (gconstpointer name)
       memcpy (targets, patterns + 1, (gsize) g_rand_int_range (random, 1, 4) * sizeof *targets);
       context =
           make_context (sources, targets, configs[g_rand_int_range (random, 0, G_N_ELEMENTS (configs))]);
+      weft_op_context_set_full_layer_name (context, g_rand_boolean (random) ? FULL_NAME : NULL);
       inputs = make_wild_inputs (g_rand_boolean (random) ? sources : targets, random);
       outputs = weft_conversion_ops_convert (op, inputs, context, &error);
       g_assert_true ((outputs == NULL) == (error != NULL));

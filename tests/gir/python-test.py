@@ -54,6 +54,8 @@ class OverruledOp(Weft.ConversionOpsBase):
 
 # What an op of ours cannot be made without.
 REQUIRED = {
+    "Dequantize": {"types": {"w": "Q8_0"}},
+    "GgufDequantize": {"ggml_types": {"w": "Q8_0"}},
     "Cast": {"dtype": "F32"}, "Conv3dToLinear": {"in_channels": 3, "kernel_size": [2, 2, 2]},
     "LinearToConv3d": {"in_channels": 3, "kernel_size": [2, 2, 2]}, "PermuteInputFeatures": {"permutation": [1, 0]},
     "PermuteRows": {"permutation": [1, 0]}, "TiledToGroupedInputs": {"heads_per_k": 2, "num_k_heads": 2},
