@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import tempfile
 import unittest
 
 DOCS, WEFT = os.environ["DOCS"], os.environ["WEFT"]
-WEFT_PYTHON = os.environ.get("WEFT_PYTHON")
+WEFT_PYTHON, WEFT_GJS = os.environ.get("WEFT_PYTHON"), os.environ.get("WEFT_GJS")
+GJS = shutil.which("gjs")
 
 
 def blocks(page, language):
@@ -66,13 +68,21 @@ class SamplesTest(unittest.TestCase):
                        env=environment)
         self.assertEqual(read_values(self.path("out.safetensors")), [3.0, -6.0])
 
-    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
-    def test_op_in_python(self):
-        write(self.path("my_scale.py"), blocks("write-an-op.md", "python")[0])
-        weft = (sys.executable, WEFT_PYTHON, "--plugin", "my_scale.py")
+    def check_script(self, *weft):
+        """The op, registered by the script that the words of `weft` run, does as the page says."""
         self.assertIn("factor", self.run_words(*weft, "op", "MyScale"))
         self.run_words(*weft, "op", "MyScale", "--params", "request.json", "in.safetensors", "-o", "out.safetensors")
         self.assertEqual(read_values(self.path("out.safetensors")), [3.0, -6.0])
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_op_in_python(self):
+        write(self.path("my_scale.py"), blocks("write-an-op.md", "python")[0])
+        self.check_script(sys.executable, WEFT_PYTHON, "--plugin", "my_scale.py")
+
+    @unittest.skipUnless(WEFT_GJS and GJS, "built without introspection, or no gjs")
+    def test_op_in_javascript(self):
+        write(self.path("my-scale.js"), blocks("write-an-op.md", "js")[0])
+        self.check_script(GJS, "-m", WEFT_GJS, "--plugin", "my-scale.js")
 
     def test_mapping(self):
         samples = [json.loads(block) for block in blocks("write-a-mapping.md", "json")]
