@@ -101,6 +101,8 @@ describe_default (GParamSpec *pspec)
     }
   if (G_VALUE_HOLDS_BOOLEAN (value))
     return g_strdup (g_value_get_boolean (value) ? "true" : "false");
+  if (G_VALUE_HOLDS_VARIANT (value))
+    return g_variant_print (g_value_get_variant (value), FALSE);
   return g_strdup_value_contents (value);
 }
 
@@ -324,6 +326,31 @@ read_model_parameter (const gchar *name, JsonNode *node, const gchar *where, Wef
   return TRUE;
 }
 
+/* A linear module: the shape of its weight is told by its features. */
+static gboolean
+read_module (JsonNode *node, const gchar *where, WeftOpContext *context, GError **error)
+{
+  JsonObject *object = JSON_NODE_HOLDS_OBJECT (node) ? json_node_get_object (node) : NULL;
+  const gchar *module = object != NULL ? get_text (get_member (object, "module")) : NULL;
+  const gchar *dtype = object != NULL ? get_text (get_member (object, "dtype")) : NULL;
+  g_autofree gchar *name = g_strconcat (module != NULL ? module : "", ".weight", NULL);
+  gint64 dims[2];
+  WeftShape shape;
+
+  if (module == NULL)
+    return refuse (where, "modules", "an object with 'module', 'in_features' and 'out_features'", error);
+  dims[0] = json_object_get_int_member_with_default (object, "out_features", -1);
+  dims[1] = json_object_get_int_member_with_default (object, "in_features", -1);
+  if (!weft_shape_init (&shape, dims, G_N_ELEMENTS (dims), error))
+    {
+      g_prefix_error (error, "%s: module '%s': ", where, module);
+      return FALSE;
+    }
+  weft_op_context_add_parameter (context, name, &shape,
+                                 dtype != NULL ? weft_dtype_from_any_name (dtype) : WEFT_DTYPE_INVALID);
+  return TRUE;
+}
+
 static gboolean
 read_context (JsonObject *object, const gchar *where, WeftOpContext *context, GError **error)
 {
@@ -331,6 +358,7 @@ read_context (JsonObject *object, const gchar *where, WeftOpContext *context, GE
   JsonObject *members = node != NULL && JSON_NODE_HOLDS_OBJECT (node) ? json_node_get_object (node) : NULL;
   JsonNode *config = members != NULL ? get_member (members, "config") : NULL;
   JsonNode *parameters = members != NULL ? get_member (members, "model_parameters") : NULL;
+  JsonNode *module = members != NULL ? get_member (members, "modules") : NULL;
   const gchar *full_layer_name = members != NULL ? get_text (get_member (members, "full_layer_name")) : NULL;
   JsonObjectIter iter;
   const gchar *name;
@@ -342,6 +370,8 @@ read_context (JsonObject *object, const gchar *where, WeftOpContext *context, GE
     weft_op_context_set_full_layer_name (context, full_layer_name);
   if (config != NULL)
     weft_op_context_set_config (context, config);
+  if (module != NULL && !read_module (module, where, context, error))
+    return FALSE;
   if (parameters == NULL)
     return TRUE;
   if (!JSON_NODE_HOLDS_OBJECT (parameters))
@@ -602,8 +632,9 @@ const WeftCommandEntry weft_op_command = {
       "is described from the parameters that it declares.\n\n"
       "The parameter file is JSON: `op` (the name), `params` (its parameters), `source_patterns` and `target_patterns` (as of "
       "the converter it stands in), and `inputs`: a list of objects with `key` (the pattern), `list` (whether tensors were "
-      "collected under it) and `tensors` (their names in the input file). `context` may hold `config`, `full_layer_name` and "
-      "`model_parameters` (name: shape and dtype).\n\n"
+      "collected under it) and `tensors` (their names in the input file). `context` may hold `config`, `full_layer_name`, "
+      "`model_parameters` (name: shape and dtype) and `modules` (a linear module: `module`, its name, `in_features`, "
+      "`out_features`, `dtype`).\n\n"
       "NAME `chain` applies the ops of the member `chain`, a list of objects with `op` and `params`, one after the other.\n\n"
       "A single output keeps its key as its name; those of a list are called key#0, key#1, ...",
   .max_arguments = 2,

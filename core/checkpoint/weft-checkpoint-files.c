@@ -366,6 +366,12 @@ weft_checkpoint_files_find (const gchar *path, const gchar *variant, GError **er
                    "%s: cannot be opened: %s", path, g_strerror (errno));
       return NULL;
     }
+  if (!S_ISDIR (status.st_mode) && !S_ISREG (status.st_mode))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "%s: expected a file or a folder, found something else", path);
+      return NULL;
+    }
   if (S_ISDIR (status.st_mode))
     self->folder = g_strdup (path);
   else if (!take_named_file (self, path, error))

@@ -28,9 +28,10 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftCheckpoint, weft_checkpoint, WEFT, CHECKPOINT, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftCheckpoint, weft_checkpoint, WEFT, CHECKPOINT, GObject)
 
-    /**
+/**
  * WeftCheckpointFlags:
  * @WEFT_CHECKPOINT_FLAGS_NONE: strict
  * @WEFT_CHECKPOINT_FLAGS_LENIENT: tensors that the index does not list are taken all the same
@@ -39,8 +40,9 @@ WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftCheckpoint, weft_checkpoint, WEFT, CHECKPO
  *
  * Since: 1.0
  */
-    typedef enum /*< flags >*/
-{ WEFT_CHECKPOINT_FLAGS_NONE = 0,
+typedef enum /*< flags >*/
+{
+  WEFT_CHECKPOINT_FLAGS_NONE = 0,
   WEFT_CHECKPOINT_FLAGS_LENIENT = 1 << 0,
 } WeftCheckpointFlags;
 

@@ -27,6 +27,7 @@ typedef struct
   WeftJsonCursor cursor;
   NameIndex names;
   WeftHeader *header;
+  WeftDtype dtype;
   gboolean has_metadata;
 } Scan;
 
@@ -143,21 +144,28 @@ find_or_note_name (Scan *scan, const WeftJsonText *name)
   return NULL;
 }
 
-static gboolean
-scan_dtype (WeftJsonCursor *cursor, WeftHeaderEntry *entry, GError **error)
+static WeftDtype
+dtype_from_text (const WeftJsonText *text)
 {
+  for (guint i = WEFT_DTYPE_BOOL; i < WEFT_N_DTYPES; i++)
+    if (weft_json_text_equal (text, weft_dtype_get_name ((WeftDtype) i)))
+      return (WeftDtype) i;
+  return WEFT_DTYPE_INVALID;
+}
+
+static gboolean
+scan_dtype (Scan *scan, WeftHeaderEntry *entry, GError **error)
+{
+  WeftJsonCursor *cursor = &scan->cursor;
   WeftJsonText text;
-  gchar name[16];
 
   if (!weft_json_cursor_read_text (cursor, &text, "a dtype in quotes", error))
     return FALSE;
-  if (text.n_bytes < sizeof name)
-    {
-      memcpy (name, text.bytes, text.n_bytes);
-      name[text.n_bytes] = '\0';
-      entry->dtype = (guint8) weft_dtype_from_name (name);
-    }
-  if (entry->dtype != WEFT_DTYPE_INVALID)
+  /* Tensors mostly have the dtype of the one before. */
+  if (!weft_json_text_equal (&text, weft_dtype_get_name (scan->dtype)))
+    scan->dtype = dtype_from_text (&text);
+  entry->dtype = (guint8) scan->dtype;
+  if (scan->dtype != WEFT_DTYPE_INVALID)
     return TRUE;
   cursor->at = cursor->start + text.position;
   return weft_json_cursor_refuse (cursor, "a dtype of the format, such as \"BF16\"", error);
@@ -223,7 +231,7 @@ static gboolean
 scan_field (Scan *scan, Field field, WeftHeaderEntry *entry, GError **error)
 {
   if (field == FIELD_DTYPE)
-    return scan_dtype (&scan->cursor, entry, error);
+    return scan_dtype (scan, entry, error);
   if (field == FIELD_SHAPE)
     return scan_shape (scan, entry, error);
   if (field == FIELD_DATA_OFFSETS)

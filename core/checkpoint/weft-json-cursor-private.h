@@ -3,6 +3,8 @@
  * nothing but one buffer for texts with escapes, so that a header of 100 MB costs no more than its own bytes. */
 #pragma once
 
+#include <string.h>
+
 #include "base/weft-error.h"
 
 G_BEGIN_DECLS
@@ -15,6 +17,12 @@ typedef struct
   gsize n_bytes;
   gsize position;
 } WeftJsonText;
+
+static inline gboolean
+weft_json_text_equal (const WeftJsonText *self, const gchar *text)
+{
+  return self->n_bytes == strlen (text) && memcmp (self->bytes, text, self->n_bytes) == 0;
+}
 
 /* @subject is what messages speak of, such as the name of the tensor that is being read. */
 typedef struct
@@ -49,7 +57,6 @@ gboolean weft_json_cursor_next_member (WeftJsonCursor *self, gboolean *is_first,
 gboolean weft_json_cursor_next_element (WeftJsonCursor *self, gboolean *is_first, gboolean *is_done,
                                         GError **error);
 
-gboolean weft_json_text_equal (const WeftJsonText *self, const gchar *text);
 /* Sets an error at the cursor: what was expected there; what was found is read off the document. */
 gboolean weft_json_cursor_refuse (const WeftJsonCursor *self, const gchar *expected, GError **error);
 guint64 weft_json_cursor_get_position (const WeftJsonCursor *self);

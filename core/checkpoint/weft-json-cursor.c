@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint/weft-json-cursor-private.h"
 
-#include <string.h>
-
 /* Containers inside containers; the document itself is the first level. */
 #define MAX_LEVELS 127
 /* How much of an offending token a message quotes. */
@@ -154,12 +152,6 @@ gboolean
 weft_json_cursor_accept_null (WeftJsonCursor *self)
 {
   return accept_word (self, "null");
-}
-
-gboolean
-weft_json_text_equal (const WeftJsonText *self, const gchar *text)
-{
-  return self->n_bytes == strlen (text) && memcmp (self->bytes, text, self->n_bytes) == 0;
 }
 
 /* Whether @byte goes on a run of plain text: no quote, no backslash, no control character. */

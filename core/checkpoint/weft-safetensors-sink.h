@@ -18,9 +18,10 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftSafetensorsSink, weft_safetensors_sink, WEFT, SAFETENSORS_SINK, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftSafetensorsSink, weft_safetensors_sink, WEFT, SAFETENSORS_SINK, GObject)
 
-    /**
+/**
  * WeftOutputFlags:
  * @WEFT_OUTPUT_FLAGS_NONE: an output that exists is refused
  * @WEFT_OUTPUT_FLAGS_FORCE: an output that is a checkpoint is replaced when the new one is complete
@@ -32,8 +33,9 @@ WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftSafetensorsSink, weft_safetensors_sink, WE
  *
  * Since: 1.0
  */
-    typedef enum /*< flags >*/
-{ WEFT_OUTPUT_FLAGS_NONE = 0,
+typedef enum /*< flags >*/
+{
+  WEFT_OUTPUT_FLAGS_NONE = 0,
   WEFT_OUTPUT_FLAGS_FORCE = 1 << 0,
   WEFT_OUTPUT_FLAGS_IN_PLACE = 1 << 1,
   WEFT_OUTPUT_FLAGS_RESUME = 1 << 2,

@@ -68,8 +68,8 @@ read_header (WeftShard *self, GError **error)
 
 /* The format counts extents up to 2^64 - 1 where another one is 0; a tensor of ours up to 2^63 - 1. */
 static gboolean
-read_dims (const WeftHeader *header, const WeftHeaderEntry *entry, const gchar *where, gint64 dims[WEFT_MAX_RANK],
-           GError **error)
+read_dims (const WeftHeader *header, const WeftHeaderEntry *entry, const gchar *where,
+           gint64 dims[WEFT_MAX_RANK], GError **error)
 {
   for (guint i = 0; i < entry->rank; i++)
     {
@@ -277,12 +277,13 @@ weft_shard_get_tensor_offset (WeftShard *self, guint position)
  * Since: 1.0
  */
 gboolean
-weft_shard_scan_recorded_header (GBytes *header, const gchar *file_name, WeftStateDict *tensors, GError **error)
+weft_shard_scan_recorded_header (GBytes *header, const gchar *file_name, WeftStateDict *tensors,
+                                 GError **error)
 {
   gsize n_bytes = 0;
   const gchar *json = g_bytes_get_data (header, &n_bytes);
-  g_autoptr (WeftHeader) scanned
-      = weft_header_scan (json == NULL ? "" : json, n_bytes, WEFT_HEADER_ANY_SIZE, file_name, error);
+  g_autoptr (WeftHeader) scanned =
+      weft_header_scan (json == NULL ? "" : json, n_bytes, WEFT_HEADER_ANY_SIZE, file_name, error);
 
   if (scanned == NULL)
     return FALSE;

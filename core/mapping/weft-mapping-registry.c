@@ -156,7 +156,8 @@ weft_mapping_registry_add_file (WeftMappingRegistry *self, const gchar *path, GE
   if (!g_str_has_suffix (name, FILE_ENDING) || strlen (name) == strlen (FILE_ENDING))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-                   "%s: a mapping file is named after its model type or class, as 'mixtral.json'; rename it", path);
+                   "%s: a mapping file is named after its model type or class, as 'mixtral.json'; rename it",
+                   path);
       return FALSE;
     }
   if (!g_file_test (path, G_FILE_TEST_IS_REGULAR))
@@ -200,7 +201,8 @@ weft_mapping_registry_add_folder (WeftMappingRegistry *self, const gchar *path, 
     {
       g_autofree gchar *file = g_build_filename (path, file_name, NULL);
 
-      if (g_str_has_suffix (file_name, FILE_ENDING) && file_name[0] != '.' && g_file_test (file, G_FILE_TEST_IS_REGULAR)
+      if (g_str_has_suffix (file_name, FILE_ENDING) && file_name[0] != '.'
+          && g_file_test (file, G_FILE_TEST_IS_REGULAR)
           && !weft_mapping_registry_add_file (self, file, error))
         return FALSE;
     }
@@ -218,10 +220,13 @@ weft_mapping_registry_add_folder (WeftMappingRegistry *self, const gchar *path, 
 gboolean
 weft_mapping_registry_has (WeftMappingRegistry *self, const gchar *name)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
   g_autoptr (GBytes) shipped = NULL;
+  gboolean is_added;
 
-  if (g_hash_table_contains (self->entries, name))
+  g_mutex_lock (&self->lock);
+  is_added = g_hash_table_contains (self->entries, name);
+  g_mutex_unlock (&self->lock);
+  if (is_added)
     return TRUE;
   shipped = load_shipped (name);
   return shipped != NULL;
@@ -242,8 +247,8 @@ weft_mapping_registry_has (WeftMappingRegistry *self, const gchar *name)
  * Since: 1.0
  */
 gboolean
-weft_mapping_registry_register (WeftMappingRegistry *self, const gchar *name, WeftTransformList *list, gboolean overwrite,
-                                GError **error)
+weft_mapping_registry_register (WeftMappingRegistry *self, const gchar *name, WeftTransformList *list,
+                                gboolean overwrite, GError **error)
 {
   g_autoptr (WeftTransformList) copy = NULL;
   g_autoptr (GMutexLocker) locker = NULL;
@@ -251,7 +256,8 @@ weft_mapping_registry_register (WeftMappingRegistry *self, const gchar *name, We
 
   if (name[0] == '\0' || strchr (name, '/') != NULL)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "'%s' is no name of a mapping; write a model type or a class", name);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "'%s' is no name of a mapping; write a model type or a class", name);
       return FALSE;
     }
   if (!overwrite && weft_mapping_registry_has (self, name))
@@ -286,8 +292,10 @@ read_alias (JsonNode *root, const gchar *where, GError **error)
   if (base != NULL && json_object_get_size (object) == 1 && JSON_NODE_HOLDS_VALUE (base)
       && json_node_get_value_type (base) == G_TYPE_STRING)
     return g_strdup (json_node_get_string (base));
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
-               "%s: expected a list of rules, or an object with the one member 'alias_of' and the name of another mapping", where);
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+      "%s: expected a list of rules, or an object with the one member 'alias_of' and the name of another mapping",
+      where);
   return NULL;
 }
 
@@ -303,15 +311,16 @@ load_document (const gchar *name, const gchar *path, gchar **where, GError **err
     }
   *where = g_strconcat ("mapping ", name, NULL);
   shipped = load_shipped (name);
-  return shipped != NULL
-             ? weft_json_parse (g_bytes_get_data (shipped, NULL), (gssize) g_bytes_get_size (shipped), *where, error)
-             : NULL;
+  return shipped != NULL ? weft_json_parse (g_bytes_get_data (shipped, NULL),
+                                            (gssize) g_bytes_get_size (shipped), *where, error)
+                         : NULL;
 }
 
 /* Finds the list or the alias of a name, and reads it if that is still to be done. Neither, without an error: there is
  * no such mapping. No lock is held while a rule is made, which may call into a plugin. */
 static gboolean
-resolve (WeftMappingRegistry *self, const gchar *name, WeftTransformList **list, gchar **alias_of, GError **error)
+resolve (WeftMappingRegistry *self, const gchar *name, WeftTransformList **list, gchar **alias_of,
+         GError **error)
 {
   g_autofree gchar *path = NULL;
   g_autofree gchar *where = NULL;
@@ -384,8 +393,9 @@ weft_mapping_registry_lookup (WeftMappingRegistry *self, const gchar *name, GErr
     return NULL;
   if (alias_of != NULL && list == NULL)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "mapping '%s' is an alias of '%s', which %s; name a mapping with rules",
-                   name, alias_of, second_alias != NULL ? "is an alias itself" : "does not exist");
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                   "mapping '%s' is an alias of '%s', which %s; name a mapping with rules", name, alias_of,
+                   second_alias != NULL ? "is an alias itself" : "does not exist");
       return NULL;
     }
   copy = list != NULL ? weft_transform_list_copy (list, error) : NULL;
@@ -424,10 +434,14 @@ weft_mapping_registry_dup_alias (WeftMappingRegistry *self, const gchar *name, G
 gboolean
 weft_mapping_registry_is_user_registered (WeftMappingRegistry *self, const gchar *name)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
-  Entry *entry = g_hash_table_lookup (self->entries, name);
+  gboolean is_user_registered;
+  Entry *entry;
 
-  return entry != NULL && entry->is_user_registered;
+  g_mutex_lock (&self->lock);
+  entry = g_hash_table_lookup (self->entries, name);
+  is_user_registered = entry != NULL && entry->is_user_registered;
+  g_mutex_unlock (&self->lock);
+  return is_user_registered;
 }
 
 static gint
@@ -446,19 +460,20 @@ compare_names (gconstpointer a, gconstpointer b)
 GStrv
 weft_mapping_registry_list_names (WeftMappingRegistry *self)
 {
-  g_auto (GStrv) files
-      = g_resource_enumerate_children (weft_mapping_get_resource (), SHIPPED_FOLDER, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+  g_auto (GStrv) files = g_resource_enumerate_children (weft_mapping_get_resource (), SHIPPED_FOLDER,
+                                                        G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
   g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
   GHashTableIter iter;
   gpointer name;
 
   for (guint i = 0; files != NULL && files[i] != NULL; i++)
     g_hash_table_add (seen, g_strndup (files[i], strlen (files[i]) - strlen (FILE_ENDING)));
+  g_mutex_lock (&self->lock);
   g_hash_table_iter_init (&iter, self->entries);
   while (g_hash_table_iter_next (&iter, &name, NULL))
     g_hash_table_add (seen, g_strdup (name));
+  g_mutex_unlock (&self->lock);
   g_hash_table_iter_init (&iter, seen);
   while (g_hash_table_iter_next (&iter, &name, NULL))
     g_ptr_array_add (names, g_strdup (name));

@@ -17,19 +17,25 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftMappingRegistry, weft_mapping_registry, WEFT, MAPPING_REGISTRY, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftMappingRegistry, weft_mapping_registry, WEFT, MAPPING_REGISTRY, GObject)
 
-WEFT_PUBLIC WeftMappingRegistry *weft_mapping_registry_new          (GError **error);
-WEFT_PUBLIC WeftMappingRegistry *weft_mapping_registry_new_shipped  (void);
-WEFT_PUBLIC gboolean             weft_mapping_registry_add_folder   (WeftMappingRegistry *self, const gchar *path, GError **error);
-WEFT_PUBLIC gboolean             weft_mapping_registry_add_file     (WeftMappingRegistry *self, const gchar *path, GError **error);
-WEFT_PUBLIC gboolean             weft_mapping_registry_register     (WeftMappingRegistry *self, const gchar *name,
-                                                                     WeftTransformList *list, gboolean overwrite, GError **error);
+WEFT_PUBLIC WeftMappingRegistry *weft_mapping_registry_new (GError **error);
+WEFT_PUBLIC WeftMappingRegistry *weft_mapping_registry_new_shipped (void);
+WEFT_PUBLIC gboolean weft_mapping_registry_add_folder (WeftMappingRegistry *self, const gchar *path,
+                                                       GError **error);
+WEFT_PUBLIC gboolean weft_mapping_registry_add_file (WeftMappingRegistry *self, const gchar *path,
+                                                     GError **error);
+WEFT_PUBLIC gboolean weft_mapping_registry_register (WeftMappingRegistry *self, const gchar *name,
+                                                     WeftTransformList *list, gboolean overwrite,
+                                                     GError **error);
 
-WEFT_PUBLIC WeftTransformList   *weft_mapping_registry_lookup       (WeftMappingRegistry *self, const gchar *name, GError **error);
-WEFT_PUBLIC gboolean             weft_mapping_registry_has          (WeftMappingRegistry *self, const gchar *name);
-WEFT_PUBLIC gchar               *weft_mapping_registry_dup_alias    (WeftMappingRegistry *self, const gchar *name, GError **error);
-WEFT_PUBLIC gboolean             weft_mapping_registry_is_user_registered (WeftMappingRegistry *self, const gchar *name);
-WEFT_PUBLIC GStrv                weft_mapping_registry_list_names   (WeftMappingRegistry *self);
+WEFT_PUBLIC WeftTransformList *weft_mapping_registry_lookup (WeftMappingRegistry *self, const gchar *name,
+                                                             GError **error);
+WEFT_PUBLIC gboolean weft_mapping_registry_has (WeftMappingRegistry *self, const gchar *name);
+WEFT_PUBLIC gchar *weft_mapping_registry_dup_alias (WeftMappingRegistry *self, const gchar *name,
+                                                    GError **error);
+WEFT_PUBLIC gboolean weft_mapping_registry_is_user_registered (WeftMappingRegistry *self, const gchar *name);
+WEFT_PUBLIC GStrv weft_mapping_registry_list_names (WeftMappingRegistry *self);
 
 G_END_DECLS

@@ -16,7 +16,8 @@ read_rule (JsonNode *element, const gchar *name, guint position, const gchar *wh
 
   if (!JSON_NODE_HOLDS_OBJECT (element))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: expected a rule, an object with a member 'type', found %s", place,
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+                   "%s: expected a rule, an object with a member 'type', found %s", place,
                    json_node_type_name (element));
       return NULL;
     }
@@ -49,14 +50,15 @@ weft_mapping_new_from_json (JsonNode *root, const gchar *name, const gchar *wher
 
   if (!JSON_NODE_HOLDS_ARRAY (root) || json_array_get_length (json_node_get_array (root)) > MAX_RULES)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: expected a list of at most %d rules, found %s", where, MAX_RULES,
-                   json_node_type_name (root));
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: expected a list of at most %d rules, found %s",
+                   where, MAX_RULES, json_node_type_name (root));
       return NULL;
     }
   array = json_node_get_array (root);
   for (guint i = 0; i < json_array_get_length (array); i++)
     {
-      g_autoptr (WeftWeightTransform) rule = read_rule (json_array_get_element (array, i), name, i, where, error);
+      g_autoptr (WeftWeightTransform) rule =
+          read_rule (json_array_get_element (array, i), name, i, where, error);
 
       if (rule == NULL)
         return NULL;
@@ -100,7 +102,8 @@ weft_mapping_to_json (WeftTransformList *list)
   g_autoptr (JsonArray) array = json_array_new ();
 
   for (guint i = 0; i < weft_transform_list_get_n_transforms (list); i++)
-    json_array_add_object_element (array, weft_weight_transform_to_json (weft_transform_list_get_transform (list, i)));
+    json_array_add_object_element (
+        array, weft_weight_transform_to_json (weft_transform_list_get_transform (list, i)));
   return json_node_init_array (json_node_alloc (), array);
 }
 
@@ -126,8 +129,10 @@ weft_mapping_describe_json (WeftTransformList *list)
 
       if (weft_weight_transform_get_scope_prefix (rule) != NULL)
         {
-          json_object_set_string_member (object, "scope_prefix", weft_weight_transform_get_scope_prefix (rule));
-          json_object_set_string_member (object, "base_model_prefix", weft_weight_transform_get_base_model_prefix (rule));
+          json_object_set_string_member (object, "scope_prefix",
+                                         weft_weight_transform_get_scope_prefix (rule));
+          json_object_set_string_member (object, "base_model_prefix",
+                                         weft_weight_transform_get_base_model_prefix (rule));
         }
       if (reverse != NULL)
         json_object_set_object_member (object, "reverse", weft_weight_transform_describe_json (reverse));
@@ -183,13 +188,15 @@ static gboolean
 is_skipped_custom_code (WeftMappingRegistry *registry, WeftModuleTree *tree, guint position)
 {
   return weft_module_tree_is_sub_model_custom (tree, position)
-         && !weft_mapping_registry_is_user_registered (registry, weft_module_tree_get_sub_model_class (tree, position))
-         && !weft_mapping_registry_is_user_registered (registry, weft_module_tree_get_sub_model_type (tree, position));
+         && !weft_mapping_registry_is_user_registered (registry,
+                                                       weft_module_tree_get_sub_model_class (tree, position))
+         && !weft_mapping_registry_is_user_registered (registry,
+                                                       weft_module_tree_get_sub_model_type (tree, position));
 }
 
 static gboolean
-append_sub_model (WeftTransformList *list, WeftMappingRegistry *registry, WeftModuleTree *tree, guint position, GArray *classes,
-                  GArray *types, GError **error)
+append_sub_model (WeftTransformList *list, WeftMappingRegistry *registry, WeftModuleTree *tree,
+                  guint position, GArray *classes, GArray *types, GError **error)
 {
   const gchar *root_prefix = weft_module_tree_get_base_model_prefix (tree);
   Claim claim = { .fqn = weft_module_tree_get_sub_model_fqn (tree, position) };
@@ -216,7 +223,8 @@ append_sub_model (WeftTransformList *list, WeftMappingRegistry *registry, WeftMo
   if (own == NULL)
     return TRUE;
   for (guint i = 0; i < weft_transform_list_get_n_transforms (own) && claim.fqn[0] != '\0'; i++)
-    weft_weight_transform_set_scope (weft_transform_list_get_transform (own, i), find_scope (claim.fqn, root_prefix), root_prefix);
+    weft_weight_transform_set_scope (weft_transform_list_get_transform (own, i),
+                                     find_scope (claim.fqn, root_prefix), root_prefix);
   weft_transform_list_append_list (list, own);
   if (claim.name != NULL)
     g_array_append_val (types, claim);

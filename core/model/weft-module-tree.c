@@ -169,7 +169,8 @@ holds (JsonNode *node, GType type)
 
 /* A string member; @fallback stands for an absent one, %NULL if it must be there. */
 static gboolean
-read_string (JsonObject *object, const gchar *member, const gchar *fallback, const gchar *where, gchar **text, GError **error)
+read_string (JsonObject *object, const gchar *member, const gchar *fallback, const gchar *where, gchar **text,
+             GError **error)
 {
   JsonNode *node = json_object_get_member (object, member);
 
@@ -185,7 +186,8 @@ read_string (JsonObject *object, const gchar *member, const gchar *fallback, con
 }
 
 static gboolean
-read_boolean (JsonObject *object, const gchar *member, gboolean fallback, const gchar *where, gboolean *value, GError **error)
+read_boolean (JsonObject *object, const gchar *member, gboolean fallback, const gchar *where, gboolean *value,
+              GError **error)
 {
   JsonNode *node = json_object_get_member (object, member);
 
@@ -206,8 +208,8 @@ parse_dtype (JsonNode *node, const gchar *member, const gchar *where, WeftDtype 
   *dtype = weft_dtype_from_any_name (json_node_get_string (node));
   if (*dtype != WEFT_DTYPE_INVALID)
     return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "%s: %s: '%s' is no dtype; write one such as bfloat16", where, member,
-               json_node_get_string (node));
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "%s: %s: '%s' is no dtype; write one such as bfloat16",
+               where, member, json_node_get_string (node));
   return FALSE;
 }
 
@@ -236,8 +238,8 @@ typedef gboolean (*ReadEntry) (WeftModuleTree *self, JsonObject *entry, const gc
 
 /* An optional list of objects, each read by @read_entry. */
 static gboolean
-read_entries (WeftModuleTree *self, JsonObject *object, const gchar *member, const gchar *where, ReadEntry read_entry,
-              GError **error)
+read_entries (WeftModuleTree *self, JsonObject *object, const gchar *member, const gchar *where,
+              ReadEntry read_entry, GError **error)
 {
   JsonNode *node = json_object_get_member (object, member);
 
@@ -262,17 +264,19 @@ static gboolean
 read_sub_model (WeftModuleTree *self, JsonObject *entry, const gchar *where, GError **error)
 {
   SubModel sub_model = { 0 };
-  gboolean is_valid = read_string (entry, "fqn", NULL, where, &sub_model.fqn, error)
-                      && read_string (entry, "class", NULL, where, &sub_model.class_name, error)
-                      && read_string (entry, "model_type", NULL, where, &sub_model.model_type, error)
-                      && read_string (entry, "base_model_prefix", "", where, &sub_model.base_model_prefix, error);
+  gboolean is_valid =
+      read_string (entry, "fqn", NULL, where, &sub_model.fqn, error)
+      && read_string (entry, "class", NULL, where, &sub_model.class_name, error)
+      && read_string (entry, "model_type", NULL, where, &sub_model.model_type, error)
+      && read_string (entry, "base_model_prefix", "", where, &sub_model.base_model_prefix, error);
 
   g_array_append_val (self->sub_models, sub_model);
   if (is_valid && (self->sub_models->len == 1) != (sub_model.fqn[0] == '\0'))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
-                   "%s: fqn: found '%s'; the first sub-model, and only it, is the model itself with an empty fqn", where,
-                   sub_model.fqn);
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+          "%s: fqn: found '%s'; the first sub-model, and only it, is the model itself with an empty fqn",
+          where, sub_model.fqn);
       return FALSE;
     }
   return is_valid;
@@ -320,11 +324,12 @@ static gboolean
 read_tensor (WeftModuleTree *self, JsonObject *entry, const gchar *where, GError **error)
 {
   ModelTensor tensor = { 0 };
-  gboolean is_valid
-      = read_string (entry, "name", NULL, where, &tensor.name, error) && read_shape (entry, where, &tensor.shape, error)
-        && parse_dtype (json_object_get_member (entry, "dtype"), "dtype", where, &tensor.dtype, error)
-        && read_boolean (entry, "persistent", TRUE, where, &tensor.is_persistent, error)
-        && read_boolean (entry, "is_buffer", FALSE, where, &tensor.is_buffer, error);
+  gboolean is_valid =
+      read_string (entry, "name", NULL, where, &tensor.name, error)
+      && read_shape (entry, where, &tensor.shape, error)
+      && parse_dtype (json_object_get_member (entry, "dtype"), "dtype", where, &tensor.dtype, error)
+      && read_boolean (entry, "persistent", TRUE, where, &tensor.is_persistent, error)
+      && read_boolean (entry, "is_buffer", FALSE, where, &tensor.is_buffer, error);
 
   g_array_append_val (self->tensors, tensor);
   if (!is_valid)
@@ -548,7 +553,9 @@ gboolean
 weft_module_tree_mark_custom_code (WeftModuleTree *self, JsonNode *config, const gchar *where, GError **error)
 {
   g_autoptr (GList) members = NULL;
-  JsonNode *node = JSON_NODE_HOLDS_OBJECT (config) ? json_object_get_member (json_node_get_object (config), "auto_map") : NULL;
+  JsonNode *node = JSON_NODE_HOLDS_OBJECT (config)
+                       ? json_object_get_member (json_node_get_object (config), "auto_map")
+                       : NULL;
   JsonObject *auto_map;
 
   if (node == NULL || JSON_NODE_HOLDS_NULL (node))

@@ -50,26 +50,30 @@ typedef struct
   gchar *proof_reason;
 } WeftConversion;
 
-WeftConversion *weft_conversion_new        (const gchar *layer, WeftWeightConverter *converter, gint rule);
-void            weft_conversion_free       (WeftConversion *self);
-void            weft_conversion_add_source (WeftConversion *self, guint position, guint pattern, gint64 number);
-void            weft_conversion_add_output (WeftConversion *self, const gchar *name, guint pattern, gint64 number,
-                                            WeftTensor *tensor);
+WeftConversion *weft_conversion_new (const gchar *layer, WeftWeightConverter *converter, gint rule);
+void weft_conversion_free (WeftConversion *self);
+void weft_conversion_add_source (WeftConversion *self, guint position, guint pattern, gint64 number);
+void weft_conversion_add_output (WeftConversion *self, const gchar *name, guint pattern, gint64 number,
+                                 WeftTensor *tensor);
 
 /* The number in @key that stands for the last `*.` of @pattern; -1 if there is none. */
-gint64          weft_conversion_find_number (const gchar *pattern, const gchar *key);
+gint64 weft_conversion_find_number (const gchar *pattern, const gchar *key);
 
 /* Makes the outputs out of @published. @read_dtype: what sources are cast to first, or invalid to keep what is stored.
  * @facts: config and parameters of the model. */
-gboolean        weft_conversion_run        (WeftConversion *self, WeftStateDict *published, WeftDtype read_dtype,
-                                            WeftOpContext *facts, GError **error);
+gboolean weft_conversion_run (WeftConversion *self, WeftStateDict *published, WeftDtype read_dtype,
+                              WeftOpContext *facts, GError **error);
 
 /* Makes the published tensors out of @runtime (one for each output, in order): one tensor for each source, in order.
  * @facts: config, and the published tensors as parameters. */
-GPtrArray      *weft_conversion_invert     (WeftConversion *self, WeftTensor **runtime, WeftStateDict *published,
-                                            WeftOpContext *facts, GError **error);
+GPtrArray *weft_conversion_invert (WeftConversion *self, WeftTensor **runtime, WeftStateDict *published,
+                                   WeftOpContext *facts, GError **error);
+
+/* Notes that the inverse is not exact, and why. */
+void weft_conversion_set_lossy (WeftConversion *self, const gchar *reason);
 
 /* Applies, inverts, and compares addresses. Sets the proof; FALSE if the inverse is plainly wrong. */
-gboolean        weft_conversion_prove      (WeftConversion *self, WeftStateDict *published, WeftOpContext *facts, GError **error);
+gboolean weft_conversion_prove (WeftConversion *self, WeftStateDict *published, WeftOpContext *facts,
+                                GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftConversion, weft_conversion_free)

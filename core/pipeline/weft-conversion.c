@@ -51,9 +51,11 @@ weft_conversion_add_source (WeftConversion *self, guint position, guint pattern,
 }
 
 void
-weft_conversion_add_output (WeftConversion *self, const gchar *name, guint pattern, gint64 number, WeftTensor *tensor)
+weft_conversion_add_output (WeftConversion *self, const gchar *name, guint pattern, gint64 number,
+                            WeftTensor *tensor)
 {
-  WeftConversionOutput output = { g_strdup (name), pattern, number, tensor != NULL ? weft_tensor_ref (tensor) : NULL };
+  WeftConversionOutput output = { g_strdup (name), pattern, number,
+                                  tensor != NULL ? weft_tensor_ref (tensor) : NULL };
 
   g_array_append_val (self->outputs, output);
 }
@@ -150,7 +152,8 @@ describe_numbers (const gint64 *numbers, guint n)
       if (next - i == 1)
         g_string_append_printf (text, "%" G_GINT64_FORMAT, numbers[i]);
       else
-        g_string_append_printf (text, "%" G_GINT64_FORMAT "-%" G_GINT64_FORMAT, numbers[i], numbers[next - 1]);
+        g_string_append_printf (text, "%" G_GINT64_FORMAT "-%" G_GINT64_FORMAT, numbers[i],
+                                numbers[next - 1]);
     }
   return g_string_free (text, FALSE);
 }
@@ -182,8 +185,9 @@ check_numbers (WeftConversion *self, guint pattern, gint64 n_wanted, GError **er
 
       if (i > 0 && number == g_array_index (numbers, gint64, i - 1))
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "'%s' has number %" G_GINT64_FORMAT " twice for '%s'", self->layer,
-                       number, self->source_patterns[pattern]);
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                       "'%s' has number %" G_GINT64_FORMAT " twice for '%s'", self->layer, number,
+                       self->source_patterns[pattern]);
           return FALSE;
         }
       if (number != (gint64) i)
@@ -195,8 +199,9 @@ check_numbers (WeftConversion *self, guint pattern, gint64 n_wanted, GError **er
     return TRUE;
   found = describe_numbers ((const gint64 *) (gpointer) numbers->data, numbers->len);
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-               "'%s' needs numbers 0-%" G_GINT64_FORMAT " for '%s', found %s (%" G_GINT64_FORMAT " is missing)", self->layer,
-               n_wanted - 1, self->source_patterns[pattern], found, gap);
+               "'%s' needs numbers 0-%" G_GINT64_FORMAT " for '%s', found %s (%" G_GINT64_FORMAT
+               " is missing)",
+               self->layer, n_wanted - 1, self->source_patterns[pattern], found, gap);
   return FALSE;
 }
 
@@ -217,7 +222,8 @@ check_complete (WeftConversion *self, WeftOpTraits traits, GError **error)
   for (guint i = 0; i < n_patterns; i++)
     if (!is_there[i] && (traits & WEFT_OP_TRAITS_CONSUMES_COMPANIONS) == 0)
       {
-        g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "'%s' needs a tensor for '%s'; the checkpoint has none", self->layer,
+        g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                     "'%s' needs a tensor for '%s'; the checkpoint has none", self->layer,
                      self->source_patterns[i]);
         return FALSE;
       }
@@ -232,7 +238,8 @@ check_complete (WeftConversion *self, WeftOpTraits traits, GError **error)
 static WeftOpContext *
 make_context (WeftConversion *self, GStrv sources, GStrv targets, const gchar *layer, WeftOpContext *facts)
 {
-  WeftOpContext *context = weft_op_context_new ((const gchar *const *) sources, (const gchar *const *) targets);
+  WeftOpContext *context =
+      weft_op_context_new ((const gchar *const *) sources, (const gchar *const *) targets);
 
   weft_op_context_set_full_layer_name (context, layer);
   weft_op_context_set_config (context, weft_op_context_get_config (facts));
@@ -256,7 +263,8 @@ matches_pattern (const gchar *pattern, const gchar *name, gint64 *number)
     return FALSE;
   while (g_ascii_isdigit (name[n_before + n_digits]))
     n_digits++;
-  if (n_digits == 0 || strcmp (name + n_before + n_digits, star + 1) != 0 || strlen (name) != n_before + n_digits + n_after)
+  if (n_digits == 0 || strcmp (name + n_before + n_digits, star + 1) != 0
+      || strlen (name) != n_before + n_digits + n_after)
     return FALSE;
   *number = g_ascii_strtoll (name + n_before, NULL, 10);
   return TRUE;
@@ -282,17 +290,20 @@ take_outputs (WeftConversion *self, WeftTensorGroups *result, GError **error)
 
       if (weft_tensor_groups_get_n_tensors (result, i) != 1)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                       "'%s' is still a list of %u tensors after the last op; a merging op is missing from the chain", names[i],
-                       weft_tensor_groups_get_n_tensors (result, i));
+          g_set_error (
+              error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+              "'%s' is still a list of %u tensors after the last op; a merging op is missing from the chain",
+              names[i], weft_tensor_groups_get_n_tensors (result, i));
           return FALSE;
         }
-      while (self->target_patterns[pattern] != NULL && !matches_pattern (self->target_patterns[pattern], names[i], &number))
+      while (self->target_patterns[pattern] != NULL
+             && !matches_pattern (self->target_patterns[pattern], names[i], &number))
         pattern++;
       /* An op may give full names of its own; they count as the first target's. */
       if (self->target_patterns[pattern] == NULL)
         pattern = 0;
-      weft_conversion_add_output (self, full_names[i], pattern, number, weft_tensor_groups_get_tensor (result, i, 0));
+      weft_conversion_add_output (self, full_names[i], pattern, number,
+                                  weft_tensor_groups_get_tensor (result, i, 0));
     }
   return TRUE;
 }
@@ -302,15 +313,37 @@ read_source (WeftConversion *self, guint i, WeftStateDict *published, WeftDtype 
 {
   WeftTensor *tensor = weft_state_dict_get_tensor (published, get_source (self, i)->position);
 
-  return read_dtype == WEFT_DTYPE_INVALID ? weft_tensor_ref (tensor) : weft_tensor_cast (tensor, read_dtype, error);
+  return read_dtype == WEFT_DTYPE_INVALID ? weft_tensor_ref (tensor)
+                                          : weft_tensor_cast (tensor, read_dtype, error);
+}
+
+/* Whether sources for several patterns are there, as a weight and its companions are. */
+static gboolean
+has_several_patterns (WeftConversion *self)
+{
+  for (guint i = 1; i < self->sources->len; i++)
+    if (get_source (self, i)->pattern != get_source (self, 0)->pattern)
+      return TRUE;
+  return FALSE;
+}
+
+/* Codes and their companions are read as they are stored where an op of the chain makes values of them. */
+static gboolean
+is_read_as_stored (WeftConversion *self, WeftOpTraits traits, WeftTensor *tensor)
+{
+  if ((traits & WEFT_OP_TRAITS_CONSUMES_COMPANIONS) != 0 && has_several_patterns (self))
+    return TRUE;
+  return (traits & WEFT_OP_TRAITS_NEEDS_VALUES) != 0 && !weft_dtype_is_floating (weft_tensor_get_dtype (tensor));
 }
 
 gboolean
-weft_conversion_run (WeftConversion *self, WeftStateDict *published, WeftDtype read_dtype, WeftOpContext *facts, GError **error)
+weft_conversion_run (WeftConversion *self, WeftStateDict *published, WeftDtype read_dtype,
+                     WeftOpContext *facts, GError **error)
 {
   g_autoptr (WeftTensorGroups) inputs = NULL;
   g_autoptr (WeftTensorGroups) result = NULL;
   g_autoptr (WeftOpContext) context = NULL;
+  WeftOpTraits traits;
 
   if (self->converter == NULL)
     {
@@ -321,13 +354,16 @@ weft_conversion_run (WeftConversion *self, WeftStateDict *published, WeftDtype r
       weft_conversion_add_output (self, self->layer, 0, -1, tensor);
       return TRUE;
     }
-  if (!check_complete (self, get_chain_traits (self), error))
+  traits = get_chain_traits (self);
+  if (!check_complete (self, traits, error))
     return FALSE;
   inputs = weft_tensor_groups_new ();
   for (guint i = 0; i < self->sources->len; i++)
     {
       const WeftConversionSource *source = get_source (self, i);
-      g_autoptr (WeftTensor) tensor = read_source (self, i, published, read_dtype, error);
+      WeftTensor *stored = weft_state_dict_get_tensor (published, source->position);
+      WeftDtype dtype = is_read_as_stored (self, traits, stored) ? WEFT_DTYPE_INVALID : read_dtype;
+      g_autoptr (WeftTensor) tensor = read_source (self, i, published, dtype, error);
 
       if (tensor == NULL)
         return FALSE;
@@ -335,7 +371,8 @@ weft_conversion_run (WeftConversion *self, WeftStateDict *published, WeftDtype r
                                  weft_state_dict_get_name (published, source->position));
     }
   context = make_context (self, self->source_patterns, self->target_patterns, self->layer, facts);
-  result = weft_op_chain_convert (weft_weight_converter_get_operations (self->converter), inputs, context, error);
+  result =
+      weft_op_chain_convert (weft_weight_converter_get_operations (self->converter), inputs, context, error);
   return result != NULL && take_outputs (self, result, error);
 }
 
@@ -352,8 +389,8 @@ finish_inverse (WeftTensor *tensor, WeftTensor *leaf, const gchar *key, GError *
       g_autofree gchar *expected = weft_shape_to_string (weft_tensor_get_shape (leaf));
       g_autofree gchar *found = weft_shape_to_string (weft_tensor_get_shape (cast));
 
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE, "'%s' was published with shape %s, the inverse gives %s", key,
-                   expected, found);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE,
+                   "'%s' was published with shape %s, the inverse gives %s", key, expected, found);
       return NULL;
     }
   return g_steal_pointer (&cast);
@@ -380,7 +417,8 @@ get_inverse_name (WeftConversion *self, const gchar *pattern, guint i)
 
 /* Picks the tensor of each source out of what the inverse chain gave. */
 static GPtrArray *
-pick_sources (WeftConversion *self, WeftTensorGroups *result, GStrv patterns, WeftStateDict *published, GError **error)
+pick_sources (WeftConversion *self, WeftTensorGroups *result, GStrv patterns, WeftStateDict *published,
+              GError **error)
 {
   g_autoptr (GPtrArray) tensors = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
 
@@ -392,11 +430,13 @@ pick_sources (WeftConversion *self, WeftTensorGroups *result, GStrv patterns, We
       WeftTensor *tensor = NULL;
       guint group;
 
-      if (weft_tensor_groups_find (result, name, &group) && weft_tensor_groups_get_n_tensors (result, group) == 1)
+      if (weft_tensor_groups_find (result, name, &group)
+          && weft_tensor_groups_get_n_tensors (result, group) == 1)
         tensor = finish_inverse (weft_tensor_groups_get_tensor (result, group, 0),
                                  weft_state_dict_get_tensor (published, position), key, error);
       else
-        g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE, "the inverse ops give no tensor '%s' for '%s'", name, key);
+        g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE,
+                     "the inverse ops give no tensor '%s' for '%s'", name, key);
       if (tensor == NULL)
         return NULL;
       g_ptr_array_add (tensors, tensor);
@@ -405,7 +445,8 @@ pick_sources (WeftConversion *self, WeftTensorGroups *result, GStrv patterns, We
 }
 
 GPtrArray *
-weft_conversion_invert (WeftConversion *self, WeftTensor **runtime, WeftStateDict *published, WeftOpContext *facts, GError **error)
+weft_conversion_invert (WeftConversion *self, WeftTensor **runtime, WeftStateDict *published,
+                        WeftOpContext *facts, GError **error)
 {
   const gchar *key = weft_state_dict_get_name (published, get_source (self, 0)->position);
   g_autoptr (WeftWeightTransform) inverse = NULL;
@@ -417,8 +458,8 @@ weft_conversion_invert (WeftConversion *self, WeftTensor **runtime, WeftStateDic
   if (self->converter == NULL)
     {
       g_autoptr (GPtrArray) tensors = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
-      WeftTensor *tensor = finish_inverse (runtime[0], weft_state_dict_get_tensor (published, get_source (self, 0)->position),
-                                           key, error);
+      WeftTensor *tensor = finish_inverse (
+          runtime[0], weft_state_dict_get_tensor (published, get_source (self, 0)->position), key, error);
 
       if (tensor == NULL)
         return NULL;
@@ -433,14 +474,16 @@ weft_conversion_invert (WeftConversion *self, WeftTensor **runtime, WeftStateDic
     return NULL;
   inputs = weft_tensor_groups_new ();
   for (guint i = 0; i < self->outputs->len; i++)
-    weft_tensor_groups_append (inputs, self->target_patterns[get_output (self, i)->pattern], runtime[i], get_output (self, i)->name);
+    weft_tensor_groups_append (inputs, self->target_patterns[get_output (self, i)->pattern], runtime[i],
+                               get_output (self, i)->name);
   context = make_context (self, self->target_patterns, patterns, key, facts);
-  result = weft_op_chain_convert (weft_weight_converter_get_operations (WEFT_WEIGHT_CONVERTER (inverse)), inputs, context, error);
+  result = weft_op_chain_convert (weft_weight_converter_get_operations (WEFT_WEIGHT_CONVERTER (inverse)),
+                                  inputs, context, error);
   return result != NULL ? pick_sources (self, result, patterns, published, error) : NULL;
 }
 
-static void
-set_lossy (WeftConversion *self, const gchar *reason)
+void
+weft_conversion_set_lossy (WeftConversion *self, const gchar *reason)
 {
   self->proof = WEFT_PROOF_LOSSY;
   g_free (self->proof_reason);
@@ -459,7 +502,7 @@ weft_conversion_prove (WeftConversion *self, WeftStateDict *published, WeftOpCon
   tensors = weft_conversion_invert (self, runtime, published, facts, &local_error);
   if (tensors == NULL)
     {
-      set_lossy (self, local_error->message);
+      weft_conversion_set_lossy (self, local_error->message);
       return TRUE;
     }
   for (guint i = 0; i < tensors->len; i++)
@@ -475,12 +518,13 @@ weft_conversion_prove (WeftConversion *self, WeftStateDict *published, WeftOpCon
         }
       if (!weft_tensor_is_layout (tensors->pdata[i]))
         {
-          set_lossy (self, "it computes values, which no inverse gives back exactly");
+          weft_conversion_set_lossy (self, "it computes values, which no inverse gives back exactly");
           return TRUE;
         }
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE,
-                   "the inverse of the ops puts other elements in '%s' than it was published with; one of the ops has a wrong inverse",
-                   weft_state_dict_get_name (published, position));
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE,
+          "the inverse of the ops puts other elements in '%s' than it was published with; one of the ops has a wrong inverse",
+          weft_state_dict_get_name (published, position));
       return FALSE;
     }
   return TRUE;

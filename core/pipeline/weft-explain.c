@@ -45,8 +45,8 @@ add_source (JsonBuilder *builder, WeftLoadPlan *self, guint position)
 {
   WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
   const gchar *key = weft_state_dict_get_name (published, position);
-  WeftShard *shard
-      = weft_checkpoint_get_shard (self->checkpoint, weft_checkpoint_get_tensor_shard (self->checkpoint, position));
+  WeftShard *shard = weft_checkpoint_get_shard (
+      self->checkpoint, weft_checkpoint_get_tensor_shard (self->checkpoint, position));
 
   json_builder_begin_object (builder);
   add_member_string (builder, "key", key);
@@ -61,7 +61,8 @@ add_source (JsonBuilder *builder, WeftLoadPlan *self, guint position)
 static void
 add_operations (JsonBuilder *builder, WeftConversion *conversion)
 {
-  GPtrArray *ops = conversion->converter != NULL ? weft_weight_converter_get_operations (conversion->converter) : NULL;
+  GPtrArray *ops =
+      conversion->converter != NULL ? weft_weight_converter_get_operations (conversion->converter) : NULL;
 
   json_builder_set_member_name (builder, "operations");
   json_builder_begin_array (builder);
@@ -89,8 +90,8 @@ add_conversion (JsonBuilder *builder, WeftLoadPlan *self, WeftConversion *conver
   json_builder_set_member_name (builder, "rule");
   if (conversion->rule >= 0)
     {
-      g_autofree gchar *rule
-          = weft_weight_transform_describe (weft_transform_list_get_transform (self->transforms, (guint) conversion->rule));
+      g_autofree gchar *rule = weft_weight_transform_describe (
+          weft_transform_list_get_transform (self->transforms, (guint) conversion->rule));
 
       json_builder_add_string_value (builder, rule);
     }
@@ -109,8 +110,8 @@ add_conversion (JsonBuilder *builder, WeftLoadPlan *self, WeftConversion *conver
       if (with_sources)
         add_source (builder, self, position);
       else
-        json_builder_add_string_value (builder,
-                                       weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position));
+        json_builder_add_string_value (
+            builder, weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position));
     }
   json_builder_end_array (builder);
 }
@@ -171,19 +172,22 @@ weft_load_plan_describe_output (WeftLoadPlan *self, guint position)
   WeftConversion *conversion = self->output_conversions->pdata[position];
   guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
   GString *text = g_string_new (weft_state_dict_get_name (published, first));
-  GPtrArray *ops = conversion->converter != NULL ? weft_weight_converter_get_operations (conversion->converter) : NULL;
+  GPtrArray *ops =
+      conversion->converter != NULL ? weft_weight_converter_get_operations (conversion->converter) : NULL;
 
   if (conversion->sources->len > 1)
     g_string_append_printf (text, " and %u more", conversion->sources->len - 1);
   for (guint i = 0; ops != NULL && i < ops->len; i++)
-    g_string_append_printf (text, "%s%s", i == 0 ? " by " : ", ", weft_conversion_ops_get_name (ops->pdata[i]));
+    g_string_append_printf (text, "%s%s", i == 0 ? " by " : ", ",
+                            weft_conversion_ops_get_name (ops->pdata[i]));
   return g_string_free (text, FALSE);
 }
 
 static const gchar *
 get_outcome_name (WeftTrialOutcome outcome)
 {
-  static const gchar *const names[] = { "matched", "no match", "out of scope", "waiting for its guard", "not tried: a converter has matched" };
+  static const gchar *const names[] = { "matched", "no match", "out of scope", "waiting for its guard",
+                                        "not tried: a converter has matched" };
 
   return names[outcome];
 }
@@ -261,13 +265,16 @@ weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error)
 
   if (conversion == NULL && !is_source)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-                   "neither the checkpoint nor what is made of it has a tensor '%s'; `weft inspect` and `weft plan` list the names", key);
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_MISSING,
+          "neither the checkpoint nor what is made of it has a tensor '%s'; `weft inspect` and `weft plan` list the names",
+          key);
       return NULL;
     }
   if (!is_source)
-    published = weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint),
-                                          g_array_index (conversion->sources, WeftConversionSource, 0).position);
+    published =
+        weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint),
+                                  g_array_index (conversion->sources, WeftConversionSource, 0).position);
   json_builder_begin_object (builder);
   add_member_string (builder, "key", key);
   json_builder_set_member_name (builder, "is_source");

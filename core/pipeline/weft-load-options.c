@@ -79,8 +79,9 @@ weft_load_options_set_dtype (WeftLoadOptions *self, const gchar *dtype, GError *
 
       if (named == WEFT_DTYPE_INVALID || !weft_dtype_is_floating (named))
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-                       "'%s' cannot be asked for as dtype; write keep, auto, or a floating dtype such as BF16", dtype);
+          g_set_error (
+              error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+              "'%s' cannot be asked for as dtype; write keep, auto, or a floating dtype such as BF16", dtype);
           return FALSE;
         }
     }
@@ -104,7 +105,8 @@ weft_load_options_set_dtype (WeftLoadOptions *self, const gchar *dtype, GError *
  * Since: 1.0
  */
 gboolean
-weft_load_options_add_key_mapping (WeftLoadOptions *self, const gchar *source_pattern, const gchar *target_pattern, GError **error)
+weft_load_options_add_key_mapping (WeftLoadOptions *self, const gchar *source_pattern,
+                                   const gchar *target_pattern, GError **error)
 {
   guint n = weft_transform_list_get_n_transforms (self->key_mapping);
 
@@ -113,7 +115,8 @@ weft_load_options_add_key_mapping (WeftLoadOptions *self, const gchar *source_pa
       g_prefix_error (error, "key mapping '%s' -> '%s': ", source_pattern, target_pattern);
       return FALSE;
     }
-  weft_weight_transform_set_origin (weft_transform_list_get_transform (self->key_mapping, n), "key mapping", n);
+  weft_weight_transform_set_origin (weft_transform_list_get_transform (self->key_mapping, n), "key mapping",
+                                    n);
   return TRUE;
 }
 

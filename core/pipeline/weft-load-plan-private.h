@@ -23,6 +23,8 @@ struct _WeftLoadPlan
   /* For each output the conversion that makes it. */
   GPtrArray *output_conversions;
   WeftStateDict *outputs;
+  /* Names that a conversion gives and the caller wants left out. */
+  GHashTable *left_out;
   WeftLoadReport *report;
   guint n_known;
 };

@@ -5,6 +5,7 @@
 
 #include "base/weft-json.h"
 #include "checkpoint/weft-safetensors-sink.h"
+#include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-output-private.h"
 
 G_DEFINE_FINAL_TYPE (WeftLoadPlan, weft_load_plan, G_TYPE_OBJECT)
@@ -21,6 +22,7 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->transforms);
   g_clear_pointer (&self->config, json_node_unref);
   g_clear_pointer (&self->layers, g_hash_table_unref);
+  g_clear_pointer (&self->left_out, g_hash_table_unref);
   g_clear_pointer (&self->output_conversions, g_ptr_array_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_object (&self->outputs);
@@ -41,6 +43,7 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->output_conversions = g_ptr_array_new ();
   self->layers = g_hash_table_new (g_str_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
+  self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
 }
 
@@ -61,9 +64,11 @@ find_model (WeftLoadPlan *self, GError **error)
   if (given != NULL)
     self->tree = g_object_ref (given);
   else if (config != NULL
-           && (weft_json_lookup (config, "model_type") != NULL || weft_json_lookup (config, "architectures") != NULL))
+           && (weft_json_lookup (config, "model_type") != NULL
+               || weft_json_lookup (config, "architectures") != NULL))
     {
-      g_autofree gchar *where = g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+      g_autofree gchar *where =
+          g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
 
       self->tree = weft_module_tree_new_from_config (config, where, error);
       if (self->tree == NULL)
@@ -75,75 +80,29 @@ find_model (WeftLoadPlan *self, GError **error)
 }
 
 static gboolean
-append_named (WeftTransformList *list, WeftMappingRegistry *registry, const gchar *name, gboolean is_required, GError **error)
-{
-  g_autoptr (GError) local_error = NULL;
-  g_autoptr (WeftTransformList) named = weft_mapping_registry_lookup (registry, name, &local_error);
-
-  if (local_error != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&local_error));
-      return FALSE;
-    }
-  if (named == NULL && is_required)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "there is no mapping '%s'; `weft mappings` lists the names", name);
-      return FALSE;
-    }
-  if (named != NULL)
-    weft_transform_list_append_list (list, named);
-  return TRUE;
-}
-
-/* A list that the caller named or gave, in place of what the model's type and class would find. */
-static WeftTransformList *
-assemble_given (WeftLoadPlan *self, WeftMappingRegistry *registry, GError **error)
-{
-  WeftTransformList *mapping = weft_load_options_get_mapping (self->options);
-  const gchar *model_type = weft_load_options_get_model_type (self->options);
-  g_autoptr (WeftTransformList) list = weft_transform_list_copy (weft_load_options_get_key_mapping (self->options), error);
-  g_autoptr (WeftTransformList) copy = NULL;
-
-  if (list == NULL)
-    return NULL;
-  for (guint i = 0; i < weft_transform_list_get_n_transforms (list); i++)
-    weft_weight_transform_set_origin (weft_transform_list_get_transform (list, i), "key mapping", i);
-  if (mapping != NULL)
-    {
-      copy = weft_transform_list_copy (mapping, error);
-      if (copy == NULL)
-        return NULL;
-      weft_transform_list_append_list (list, copy);
-    }
-  if (model_type != NULL && !append_named (list, registry, model_type, TRUE, error))
-    return NULL;
-  if (!append_named (list, registry, "legacy", FALSE, error))
-    return NULL;
-  return g_steal_pointer (&list);
-}
-
-static gboolean
 find_transforms (WeftLoadPlan *self, GError **error)
 {
   WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
-  g_autoptr (WeftMappingRegistry) registry = given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+  g_autoptr (WeftMappingRegistry) registry =
+      given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
   g_auto (GStrv) custom = NULL;
 
   if (registry == NULL)
     return FALSE;
   if (self->tree == NULL || weft_load_options_get_mapping (self->options) != NULL
       || weft_load_options_get_model_type (self->options) != NULL)
-    self->transforms = assemble_given (self, registry, error);
+    self->transforms = weft_caller_rules_assemble (self->options, registry, TRUE, error);
   else
     {
-      self->transforms
-          = weft_mapping_assemble (registry, self->tree, weft_load_options_get_key_mapping (self->options), TRUE, error);
+      self->transforms = weft_mapping_assemble (
+          registry, self->tree, weft_load_options_get_key_mapping (self->options), TRUE, error);
       custom = weft_mapping_list_custom_code (registry, self->tree);
     }
   for (guint i = 0; custom != NULL && custom[i] != NULL; i++)
-    weft_load_report_add (self->report, WEFT_FINDING_NOTE, custom[i],
-                          "is custom code of the checkpoint; it gets no shipped mapping, and no foreign code is run "
-                          "(register a mapping under its name to convert it)");
+    weft_load_report_add (
+        self->report, WEFT_FINDING_NOTE, custom[i],
+        "is custom code of the checkpoint; it gets no shipped mapping, and no foreign code is run "
+        "(register a mapping under its name to convert it)");
   return self->transforms != NULL;
 }
 
@@ -157,20 +116,23 @@ static gchar *
 describe_rule (WeftLoadPlan *self, gint rule)
 {
   return rule < 0 ? g_strdup ("a renaming")
-                  : weft_weight_transform_describe (weft_transform_list_get_transform (self->transforms, (guint) rule));
+                  : weft_weight_transform_describe (
+                      weft_transform_list_get_transform (self->transforms, (guint) rule));
 }
 
 static gboolean
-refuse_second_source (WeftLoadPlan *self, WeftConversion *conversion, guint position, gint rule, GError **error)
+refuse_second_source (WeftLoadPlan *self, WeftConversion *conversion, guint position, gint rule,
+                      GError **error)
 {
   guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
   g_autofree gchar *first_rule = describe_rule (self, conversion->rule);
   g_autofree gchar *second_rule = describe_rule (self, rule);
 
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-               "'%s' and '%s' both become '%s' (the first by %s, the second by %s); leave one of them out, or rename it with a key "
-               "mapping",
-               get_key (self, first), get_key (self, position), conversion->layer, first_rule, second_rule);
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+      "'%s' and '%s' both become '%s' (the first by %s, the second by %s); leave one of them out, or rename it with a key "
+      "mapping",
+      get_key (self, first), get_key (self, position), conversion->layer, first_rule, second_rule);
   return FALSE;
 }
 
@@ -234,17 +196,52 @@ collect (WeftLoadPlan *self, WeftRenamedKey *renamed, guint position, GError **e
 }
 
 static gboolean
+is_ignored (const gchar *const *patterns, const gchar *name)
+{
+  for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++)
+    if (g_regex_match_simple (patterns[i], name, 0, 0))
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+has_buffer (WeftModuleTree *tree, const gchar *suffix)
+{
+  for (guint i = 0; i < weft_module_tree_get_n_tensors (tree); i++)
+    if (weft_module_tree_is_tensor_buffer (tree, i)
+        && g_str_has_suffix (weft_module_tree_get_tensor_name (tree, i), suffix))
+      return TRUE;
+  return FALSE;
+}
+
+/* Tensors that nobody misses: what the model names itself, and buffers that older checkpoints stored. */
+static gboolean
+may_be_unexpected (WeftLoadPlan *self, const gchar *name)
+{
+  return is_ignored (weft_module_tree_get_ignore_on_load_unexpected (self->tree), name)
+         || (strstr (name, "rotary_emb.inv_freq") != NULL && has_buffer (self->tree, "rotary_emb.inv_freq"))
+         || ((strcmp (name, "position_ids") == 0 || g_str_has_suffix (name, ".position_ids"))
+             && has_buffer (self->tree, "position_ids"));
+}
+
+static gboolean
+drops_unexpected (WeftLoadPlan *self)
+{
+  return (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_DROP_UNEXPECTED) != 0;
+}
+
+static gboolean
 add_unexpected (WeftLoadPlan *self, guint position, GError **error)
 {
   const gchar *key = get_key (self, position);
 
-  weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, key,
-                        (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_DROP_UNEXPECTED) != 0
-                            ? "left out"
-                            : "carried along under its own name");
-  if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_DROP_UNEXPECTED) != 0)
-    return TRUE;
-  return add_plain (self, key, position, error);
+  if (!may_be_unexpected (self, key))
+    weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, key,
+                          drops_unexpected (self) ? "left out" : "carried along under its own name");
+  if (!drops_unexpected (self))
+    return add_plain (self, key, position, error);
+  weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, key, "it is left out");
+  return TRUE;
 }
 
 static gboolean
@@ -266,55 +263,51 @@ add_key (WeftLoadPlan *self, guint position, GError **error)
   return add_plain (self, name, position, error);
 }
 
+/* Whether the mapping that the config led to has rules, none of which matched. */
+static gboolean
+is_model_unmatched (WeftLoadPlan *self)
+{
+  gboolean has_rules = FALSE;
+
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (self->transforms, i);
+
+      if (!weft_caller_rules_is_of_model (rule))
+        continue;
+      if (weft_weight_transform_get_used (rule))
+        return FALSE;
+      has_rules = TRUE;
+    }
+  return has_rules;
+}
+
 static gboolean
 check_used (WeftLoadPlan *self, GError **error)
 {
-  guint n = weft_transform_list_get_n_transforms (self->transforms);
-  gboolean is_given
-      = weft_load_options_get_mapping (self->options) != NULL || weft_load_options_get_model_type (self->options) != NULL;
-  gboolean any_used = FALSE;
-
-  for (guint i = 0; i < n; i++)
-    {
-      WeftWeightTransform *transform = weft_transform_list_get_transform (self->transforms, i);
-      const gchar *origin = weft_weight_transform_get_origin (transform);
-
-      any_used = any_used || weft_weight_transform_get_used (transform);
-      if (g_strcmp0 (origin, "key mapping") == 0 && !weft_weight_transform_get_used (transform))
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-                       "key mapping %u ('%s' -> '%s') matches no tensor of the checkpoint; `weft inspect` lists the names",
-                       weft_weight_transform_get_origin_index (transform) + 1,
-                       weft_weight_transform_get_written_sources (transform)[0],
-                       weft_weight_transform_get_written_targets (transform)[0]);
-          return FALSE;
-        }
-    }
-  if (is_given && !any_used)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-                   "no rule of the mapping that was asked for matches any of the %u tensors of %s; is it the mapping of another model, "
-                   "or is the checkpoint in its runtime layout already?",
-                   weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (self->checkpoint)),
-                   weft_checkpoint_get_path (self->checkpoint));
-      return FALSE;
-    }
-  if (self->model_keys != NULL && self->n_known == 0 && g_hash_table_size (self->model_keys) > 0)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-                   "none of the tensors of %s is one of %s; this config does not describe this checkpoint",
-                   weft_checkpoint_get_path (self->checkpoint),
-                   weft_module_tree_get_class (self->tree) != NULL ? weft_module_tree_get_class (self->tree) : "the model");
-      return FALSE;
-    }
-  return TRUE;
+  if (!weft_caller_rules_check_used (self->options, self->transforms, self->checkpoint, "runtime", error))
+    return FALSE;
+  if (self->model_keys == NULL && is_model_unmatched (self))
+    weft_load_report_add (
+        self->report, WEFT_FINDING_NOTE, "mapping",
+        "no rule of the model's mapping matches a tensor: the checkpoint is in its runtime layout already, "
+        "or it is not what its config says");
+  if (self->model_keys == NULL || self->n_known > 0 || g_hash_table_size (self->model_keys) == 0)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+               "none of the tensors of %s is one of %s; this config does not describe this checkpoint",
+               weft_checkpoint_get_path (self->checkpoint),
+               weft_module_tree_get_class (self->tree) != NULL ? weft_module_tree_get_class (self->tree)
+                                                               : "the model");
+  return FALSE;
 }
 
 /* The dtype that the config asks for, or the model's. */
 static WeftDtype
 find_config_dtype (WeftLoadPlan *self)
 {
-  static const gchar *const paths[] = { "dtype", "torch_dtype", "text_config.dtype", "text_config.torch_dtype" };
+  static const gchar *const paths[] = { "dtype", "torch_dtype", "text_config.dtype",
+                                        "text_config.torch_dtype" };
 
   for (guint i = 0; self->config != NULL && i < G_N_ELEMENTS (paths); i++)
     {
@@ -358,10 +351,12 @@ choose_dtype (WeftLoadPlan *self, WeftConversion *conversion)
   if (self->model_keys == NULL || !weft_module_tree_find_tensor (self->tree, conversion->layer, &position))
     {
       guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
-      WeftTensor *tensor = weft_state_dict_get_tensor (weft_checkpoint_get_state_dict (self->checkpoint), first);
+      WeftTensor *tensor =
+          weft_state_dict_get_tensor (weft_checkpoint_get_state_dict (self->checkpoint), first);
 
       /* Nothing is known of the model's own dtypes: `auto` keeps what is stored, integers stay integers. */
-      return is_auto || !weft_dtype_is_floating (weft_tensor_get_dtype (tensor)) ? WEFT_DTYPE_INVALID : request;
+      return is_auto || !weft_dtype_is_floating (weft_tensor_get_dtype (tensor)) ? WEFT_DTYPE_INVALID
+                                                                                 : request;
     }
   planned = find_planned_dtype (self->tree, conversion->layer);
   if (planned != WEFT_DTYPE_INVALID)
@@ -398,22 +393,67 @@ weft_make_published_facts (WeftStateDict *published, JsonNode *config)
   return facts;
 }
 
-/* Adds one output, unless the model has no such tensor, or one of another shape. */
-static gboolean
-add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output, GError **error)
+/* The sources of an output that is left out do not come back. */
+static void
+leave_out (WeftLoadPlan *self, WeftConversion *conversion, const gchar *name)
 {
+  g_autofree gchar *reason = g_strdup_printf ("'%s' is left out", name);
+
+  g_hash_table_add (self->left_out, g_strdup (name));
+  weft_conversion_set_lossy (conversion, reason);
+  weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer, reason);
+}
+
+/* A tensor that the model has: whether it is wanted. */
+static gboolean
+check_expected (WeftLoadPlan *self, const WeftConversionOutput *output, guint position)
+{
+  const WeftShape *shape = weft_module_tree_get_tensor_shape (self->tree, position);
+  g_autofree gchar *found = NULL;
+  g_autofree gchar *expected = NULL;
+  g_autofree gchar *detail = NULL;
+
+  if (weft_shape_equal (weft_tensor_get_shape (output->tensor), shape))
+    return TRUE;
+  found = weft_shape_to_string (weft_tensor_get_shape (output->tensor));
+  expected = weft_shape_to_string (shape);
+  detail = g_strdup_printf ("the checkpoint gives %s, the model has %s", found, expected);
+  weft_load_report_add (self->report, WEFT_FINDING_MISMATCHED, output->name, detail);
+  return (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES) == 0;
+}
+
+/* A tensor that the model lacks: whether it is wanted. Plain ones were found unexpected by their keys. */
+static gboolean
+check_unexpected (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output)
+{
+  g_autofree gchar *rule = NULL;
+  g_autofree gchar *detail = NULL;
+
+  if (conversion->converter == NULL)
+    return TRUE;
+  rule = describe_rule (self, conversion->rule);
+  detail = g_strdup_printf ("%s makes it; %s", rule, drops_unexpected (self) ? "left out" : "carried along");
+  if (!may_be_unexpected (self, output->name))
+    weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, output->name, detail);
+  return !drops_unexpected (self);
+}
+
+/* Adds one output, unless it is unexpected or of another shape than the model's and such tensors are to be left out. */
+static gboolean
+add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output,
+            GError **error)
+{
+  gboolean is_wanted = TRUE;
   guint position;
 
-  if (self->model_keys != NULL && weft_module_tree_find_tensor (self->tree, output->name, &position)
-      && !weft_shape_equal (weft_tensor_get_shape (output->tensor), weft_module_tree_get_tensor_shape (self->tree, position)))
+  if (self->model_keys != NULL)
+    is_wanted = weft_module_tree_find_tensor (self->tree, output->name, &position)
+                    ? check_expected (self, output, position)
+                    : check_unexpected (self, conversion, output);
+  if (!is_wanted)
     {
-      g_autofree gchar *found = weft_shape_to_string (weft_tensor_get_shape (output->tensor));
-      g_autofree gchar *expected = weft_shape_to_string (weft_module_tree_get_tensor_shape (self->tree, position));
-      g_autofree gchar *detail = g_strdup_printf ("the checkpoint gives %s, the model has %s", found, expected);
-
-      weft_load_report_add (self->report, WEFT_FINDING_MISMATCHED, output->name, detail);
-      if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES) != 0)
-        return TRUE;
+      leave_out (self, conversion, output->name);
+      return TRUE;
     }
   if (!weft_state_dict_add (self->outputs, output->name, output->tensor, error))
     {
@@ -425,7 +465,8 @@ add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversion
 }
 
 static gboolean
-run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model, WeftOpContext *published_facts, GError **error)
+run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model,
+                WeftOpContext *published_facts, GError **error)
 {
   WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
   g_autoptr (GError) local_error = NULL;
@@ -446,7 +487,8 @@ run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *m
       return FALSE;
     }
   if (conversion->proof == WEFT_PROOF_LOSSY)
-    weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer, conversion->proof_reason);
+    weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer,
+                          conversion->proof_reason);
   for (guint i = 0; i < conversion->outputs->len; i++)
     if (!add_output (self, conversion, &g_array_index (conversion->outputs, WeftConversionOutput, i), error))
       return FALSE;
@@ -468,18 +510,10 @@ is_tied_to_output (WeftLoadPlan *self, const gchar *name)
       const gchar *target = weft_module_tree_get_tie_target (self->tree, i);
       const gchar *source = weft_module_tree_get_tie_source (self->tree, i);
 
-      if ((strcmp (target, name) == 0 && has_output (self, source)) || (strcmp (source, name) == 0 && has_output (self, target)))
+      if ((strcmp (target, name) == 0 && has_output (self, source))
+          || (strcmp (source, name) == 0 && has_output (self, target)))
         return TRUE;
     }
-  return FALSE;
-}
-
-static gboolean
-is_ignored (const gchar *const *patterns, const gchar *name)
-{
-  for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++)
-    if (g_regex_match_simple (patterns[i], name, 0, 0))
-      return TRUE;
   return FALSE;
 }
 
@@ -490,7 +524,8 @@ find_missing (WeftLoadPlan *self)
     {
       const gchar *name = weft_module_tree_get_tensor_name (self->tree, i);
 
-      if (weft_module_tree_is_tensor_persistent (self->tree, i) && !has_output (self, name) && !is_tied_to_output (self, name)
+      if (weft_module_tree_is_tensor_persistent (self->tree, i) && !has_output (self, name)
+          && !g_hash_table_contains (self->left_out, name) && !is_tied_to_output (self, name)
           && !is_ignored (weft_module_tree_get_ignore_on_load_missing (self->tree), name))
         weft_load_report_add (self->report, WEFT_FINDING_MISSING, name, NULL);
     }
@@ -518,10 +553,11 @@ compile (WeftLoadPlan *self, GError **error)
   if (self->model_keys != NULL)
     find_missing (self);
   else
-    weft_load_report_add (self->report, WEFT_FINDING_NOTE, "open mode",
-                          "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
-                          "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
-                          "dtypes (give --module-tree)");
+    weft_load_report_add (
+        self->report, WEFT_FINDING_NOTE, "open mode",
+        "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
+        "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
+        "dtypes (give --module-tree)");
   return TRUE;
 }
 
@@ -586,7 +622,8 @@ weft_load_plan_check (WeftLoadPlan *self, GError **error)
         continue;
       detail = weft_load_report_get_detail (self->report, stops[i].kind, 0);
       others = n > 1 ? g_strdup_printf (" and %u more", n - 1) : g_strdup ("");
-      g_set_error (error, WEFT_ERROR, (gint) stops[i].code, "%s: '%s'%s %s%s%s", weft_checkpoint_get_path (self->checkpoint),
+      g_set_error (error, WEFT_ERROR, (gint) stops[i].code, "%s: '%s'%s %s%s%s",
+                   weft_checkpoint_get_path (self->checkpoint),
                    weft_load_report_get_name (self->report, stops[i].kind, 0), others, stops[i].sentence,
                    detail != NULL ? ": " : "", detail != NULL ? detail : "");
       return FALSE;

@@ -83,7 +83,8 @@ weft_load_report_add (WeftLoadReport *self, WeftFinding kind, const gchar *name,
   guint at = self->findings[kind]->len;
 
   /* Findings arrive nearly sorted. */
-  while (at > 0 && weft_text_compare_natural (g_array_index (self->findings[kind], Finding, at - 1).name, name) > 0)
+  while (at > 0
+         && weft_text_compare_natural (g_array_index (self->findings[kind], Finding, at - 1).name, name) > 0)
     at--;
   g_array_insert_val (self->findings[kind], at, finding);
 }
@@ -114,7 +115,8 @@ weft_load_report_count (WeftLoadReport *self, WeftFinding kind)
 const gchar *
 weft_load_report_get_name (WeftLoadReport *self, WeftFinding kind, guint position)
 {
-  return position < self->findings[kind]->len ? g_array_index (self->findings[kind], Finding, position).name : NULL;
+  return position < self->findings[kind]->len ? g_array_index (self->findings[kind], Finding, position).name
+                                              : NULL;
 }
 
 /**
@@ -129,7 +131,8 @@ weft_load_report_get_name (WeftLoadReport *self, WeftFinding kind, guint positio
 const gchar *
 weft_load_report_get_detail (WeftLoadReport *self, WeftFinding kind, guint position)
 {
-  return position < self->findings[kind]->len ? g_array_index (self->findings[kind], Finding, position).detail : NULL;
+  return position < self->findings[kind]->len ? g_array_index (self->findings[kind], Finding, position).detail
+                                              : NULL;
 }
 
 /**
@@ -142,7 +145,8 @@ weft_load_report_get_detail (WeftLoadReport *self, WeftFinding kind, guint posit
 const gchar *
 weft_load_report_get_kind_name (WeftFinding kind)
 {
-  static const gchar *const names[N_KINDS] = { "missing", "unexpected", "mismatched", "conversion_errors", "not_reversible", "notes" };
+  static const gchar *const names[N_KINDS] = { "missing",           "unexpected",     "mismatched",
+                                               "conversion_errors", "not_reversible", "notes" };
 
   return names[kind];
 }
@@ -195,7 +199,8 @@ weft_load_report_to_json (WeftLoadReport *self)
 gchar *
 weft_load_report_to_text (WeftLoadReport *self, guint n_lines)
 {
-  static const gchar *const titles[N_KINDS] = { "MISSING", "UNEXPECTED", "MISMATCH", "CONVERSION", "NOT REVERSIBLE", "note" };
+  static const gchar *const titles[N_KINDS] = { "MISSING",    "UNEXPECTED",     "MISMATCH",
+                                                "CONVERSION", "NOT REVERSIBLE", "note" };
   GString *text = g_string_new (NULL);
 
   for (guint kind = 0; kind < N_KINDS; kind++)
@@ -204,11 +209,13 @@ weft_load_report_to_text (WeftLoadReport *self, guint n_lines)
         {
           const Finding *finding = &g_array_index (self->findings[kind], Finding, i);
 
-          g_string_append_printf (text, "%-14s  %s%s%s\n", titles[kind], finding->name, finding->detail != NULL ? ": " : "",
+          g_string_append_printf (text, "%-14s  %s%s%s\n", titles[kind], finding->name,
+                                  finding->detail != NULL ? ": " : "",
                                   finding->detail != NULL ? finding->detail : "");
         }
       if (self->findings[kind]->len > n_lines)
-        g_string_append_printf (text, "%-14s  ... and %u more\n", titles[kind], self->findings[kind]->len - n_lines);
+        g_string_append_printf (text, "%-14s  ... and %u more\n", titles[kind],
+                                self->findings[kind]->len - n_lines);
     }
   return g_string_free (text, FALSE);
 }

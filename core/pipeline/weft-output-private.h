@@ -7,7 +7,8 @@
 #include "transform/weft-op-context.h"
 
 /* Checks what is reversible on a condition, then lays out the files and records the conversion. */
-gboolean weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable *cancellable, GError **error);
+gboolean weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable *cancellable,
+                              GError **error);
 
 /* The published tensors as the parameters that inverse ops ask for. */
 WeftOpContext *weft_make_published_facts (WeftStateDict *published, JsonNode *config);

@@ -9,7 +9,8 @@
 
 /* Compares two tensors of one shape, a band of the first axis at a time. */
 static gboolean
-have_equal_values (WeftTensor *a, WeftTensor *b, gboolean *are_equal, GCancellable *cancellable, GError **error)
+have_equal_values (WeftTensor *a, WeftTensor *b, gboolean *are_equal, GCancellable *cancellable,
+                   GError **error)
 {
   gint64 n_rows = weft_tensor_get_rank (a) > 0 ? weft_tensor_get_dim (a, 0) : 1;
   gint64 step = MAX (1, COMPARE_BYTES / MAX (1, (gint64) weft_tensor_get_n_bytes (a) / MAX (1, n_rows)));
@@ -19,9 +20,11 @@ have_equal_values (WeftTensor *a, WeftTensor *b, gboolean *are_equal, GCancellab
     {
       gint64 length = MIN (step, n_rows - row);
       gboolean is_scalar = weft_tensor_get_rank (a) == 0;
-      g_autoptr (WeftTensor) a_band = is_scalar ? weft_tensor_ref (a) : weft_tensor_slice (a, 0, row, length, error);
-      g_autoptr (WeftTensor) b_band
-          = a_band == NULL ? NULL : is_scalar ? weft_tensor_ref (b) : weft_tensor_slice (b, 0, row, length, error);
+      g_autoptr (WeftTensor) a_band =
+          is_scalar ? weft_tensor_ref (a) : weft_tensor_slice (a, 0, row, length, error);
+      g_autoptr (WeftTensor) b_band = a_band == NULL ? NULL
+                                      : is_scalar    ? weft_tensor_ref (b)
+                                                     : weft_tensor_slice (b, 0, row, length, error);
       g_autoptr (GBytes) a_bytes = b_band != NULL ? weft_tensor_read (a_band, cancellable, error) : NULL;
       g_autoptr (GBytes) b_bytes = a_bytes != NULL ? weft_tensor_read (b_band, cancellable, error) : NULL;
 
@@ -34,7 +37,8 @@ have_equal_values (WeftTensor *a, WeftTensor *b, gboolean *are_equal, GCancellab
 
 /* A conversion that drops elements which should be zero gives the source back if they are: looks. */
 static gboolean
-check_condition (WeftLoadPlan *plan, WeftConversion *conversion, WeftOpContext *facts, GCancellable *cancellable, GError **error)
+check_condition (WeftLoadPlan *plan, WeftConversion *conversion, WeftOpContext *facts,
+                 GCancellable *cancellable, GError **error)
 {
   WeftStateDict *published = weft_checkpoint_get_state_dict (plan->checkpoint);
   g_autofree WeftTensor **runtime = g_new (WeftTensor *, conversion->outputs->len);
@@ -47,19 +51,21 @@ check_condition (WeftLoadPlan *plan, WeftConversion *conversion, WeftOpContext *
     {
       guint position = g_array_index (conversion->sources, WeftConversionSource, i).position;
       gboolean are_equal = FALSE;
+      g_autofree gchar *reason = NULL;
 
-      if (!have_equal_values (tensors->pdata[i], weft_state_dict_get_tensor (published, position), &are_equal, cancellable, error))
+      if (!have_equal_values (tensors->pdata[i], weft_state_dict_get_tensor (published, position), &are_equal,
+                              cancellable, error))
         {
           g_prefix_error (error, "'%s': ", weft_state_dict_get_name (published, position));
           return FALSE;
         }
       if (are_equal)
         continue;
-      conversion->proof = WEFT_PROOF_LOSSY;
-      g_free (conversion->proof_reason);
-      conversion->proof_reason = g_strdup_printf ("'%s' has other values than zero where the conversion drops elements",
-                                                  weft_state_dict_get_name (published, position));
-      weft_load_report_add (plan->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer, conversion->proof_reason);
+      reason = g_strdup_printf ("'%s' has other values than zero where the conversion drops elements",
+                                weft_state_dict_get_name (published, position));
+      weft_conversion_set_lossy (conversion, reason);
+      weft_load_report_add (plan->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer,
+                            conversion->proof_reason);
       return TRUE;
     }
   return tensors != NULL;
@@ -97,8 +103,8 @@ lay_out_by_source (WeftLoadPlan *plan, GError **error)
     {
       WeftConversion *conversion = plan->output_conversions->pdata[i];
 
-      shards[i] = weft_checkpoint_get_tensor_shard (plan->checkpoint,
-                                                    g_array_index (conversion->sources, WeftConversionSource, 0).position);
+      shards[i] = weft_checkpoint_get_tensor_shard (
+          plan->checkpoint, g_array_index (conversion->sources, WeftConversionSource, 0).position);
     }
   for (guint i = 0; i < n_shards; i++)
     g_ptr_array_add (metadata, weft_shard_get_metadata (weft_checkpoint_get_shard (plan->checkpoint, i)));
@@ -127,7 +133,8 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   g_autoptr (GBytes) provenance = NULL;
   g_autofree gchar *fingerprint = NULL;
 
-  if (!weft_safetensors_sink_set_source (sink, plan->checkpoint, error) || !check_conditions (plan, cancellable, error))
+  if (!weft_safetensors_sink_set_source (sink, plan->checkpoint, error)
+      || !check_conditions (plan, cancellable, error))
     return FALSE;
   layout = lay_out (plan, error);
   if (layout == NULL)

@@ -23,11 +23,11 @@ typedef struct
   GPtrArray *conversions;
 } WeftProvenance;
 
-GBytes         *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);
-WeftProvenance *weft_provenance_load  (const gchar *path, GError **error);
-void            weft_provenance_free  (WeftProvenance *self);
+GBytes *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);
+WeftProvenance *weft_provenance_load (const gchar *path, GError **error);
+void weft_provenance_free (WeftProvenance *self);
 
 /* XXH3 (128 bits) of a file, as hex text. */
-gchar          *weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error);
+gchar *weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftProvenance, weft_provenance_free)

@@ -55,7 +55,8 @@ weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **e
     {
       gsize n_bytes = MIN (HASH_BUFFER_BYTES, size - offset);
 
-      ok = !g_cancellable_set_error_if_cancelled (cancellable, error) && weft_file_read (file, offset, buffer, n_bytes, error);
+      ok = !g_cancellable_set_error_if_cancelled (cancellable, error)
+           && weft_file_read (file, offset, buffer, n_bytes, error);
       if (ok)
         XXH3_128bits_update (state, buffer, n_bytes);
     }
@@ -135,7 +136,8 @@ append_conversion (GString *json, const WeftConversion *conversion)
     {
       g_string_append_printf (json, "[%u,", sources[0].position);
       append_text (json, outputs[0].name);
-      g_string_append_printf (json, ",\"%s\"]", weft_dtype_get_name (weft_tensor_get_dtype (outputs[0].tensor)));
+      g_string_append_printf (json, ",\"%s\"]",
+                              weft_dtype_get_name (weft_tensor_get_dtype (outputs[0].tensor)));
       return;
     }
   g_string_append_printf (json, "{\"rule\": %d, \"layer\": ", conversion->rule);
@@ -153,15 +155,27 @@ append_conversion (GString *json, const WeftConversion *conversion)
   g_string_append (json, ", \"outputs\": [");
   for (guint i = 0; i < conversion->outputs->len; i++)
     {
-      g_string_append_printf (json, "%s[%u,%" G_GINT64_FORMAT ",", i > 0 ? "," : "", outputs[i].pattern, outputs[i].number);
+      g_string_append_printf (json, "%s[%u,%" G_GINT64_FORMAT ",", i > 0 ? "," : "", outputs[i].pattern,
+                              outputs[i].number);
       append_text (json, outputs[i].name);
-      g_string_append_printf (json, ",\"%s\"]", weft_dtype_get_name (weft_tensor_get_dtype (outputs[i].tensor)));
+      g_string_append_printf (json, ",\"%s\"]",
+                              weft_dtype_get_name (weft_tensor_get_dtype (outputs[i].tensor)));
     }
   g_string_append (json, "], \"sources\": [");
   for (guint i = 0; i < conversion->sources->len; i++)
-    g_string_append_printf (json, "%s%u,%u,%" G_GINT64_FORMAT, i > 0 ? "," : "", sources[i].position, sources[i].pattern,
-                            sources[i].number);
+    g_string_append_printf (json, "%s%u,%u,%" G_GINT64_FORMAT, i > 0 ? "," : "", sources[i].position,
+                            sources[i].pattern, sources[i].number);
   g_string_append (json, "]}");
+}
+
+static gboolean
+has_written_output (WeftLoadPlan *plan, const WeftConversion *conversion)
+{
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    if (!g_hash_table_contains (plan->left_out,
+                                g_array_index (conversion->outputs, WeftConversionOutput, i).name))
+      return TRUE;
+  return FALSE;
 }
 
 GBytes *
@@ -171,8 +185,8 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
   GBytes *index = weft_checkpoint_get_index (plan->checkpoint);
   gboolean is_first = TRUE;
 
-  g_string_append_printf (json, "%d, \"weft\": \"%s\", \"dtype\": \"%s\",\n", WEFT_PROVENANCE_VERSION, WEFT_VERSION,
-                          weft_load_options_get_dtype (plan->options));
+  g_string_append_printf (json, "%d, \"weft\": \"%s\", \"dtype\": \"%s\",\n", WEFT_PROVENANCE_VERSION,
+                          WEFT_VERSION, weft_load_options_get_dtype (plan->options));
   g_string_append (json, "  \"source_index\": ");
   if (index != NULL)
     {
@@ -196,7 +210,7 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
     {
       const WeftConversion *conversion = plan->conversions->pdata[i];
 
-      if (conversion->outputs->len == 0)
+      if (!has_written_output (plan, conversion))
         continue;
       g_string_append (json, is_first ? "\n    " : ",\n    ");
       is_first = FALSE;
@@ -223,7 +237,8 @@ static gboolean
 refuse (const gchar *path, const gchar *what, GError **error)
 {
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
-               "%s: %s; this is no record that Weft wrote (remove it to revert by the model's mapping alone)", path, what);
+               "%s: %s; this is no record that Weft wrote (remove it to revert by the model's mapping alone)",
+               path, what);
   return FALSE;
 }
 
@@ -245,6 +260,23 @@ get_text (JsonNode *root, const gchar *name)
              : NULL;
 }
 
+/* A checkpoint of one file has none. */
+static gboolean
+read_index (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+{
+  JsonNode *index = weft_json_lookup (root, "source_index");
+  const gchar *name = get_text (index, "name");
+  const gchar *text = get_text (index, "text");
+
+  if (index != NULL && JSON_NODE_HOLDS_NULL (index))
+    return TRUE;
+  if (name == NULL || text == NULL)
+    return refuse (path, "'source_index' has no name or no text", error);
+  self->index_name = g_strdup (name);
+  self->index = g_bytes_new (text, strlen (text));
+  return TRUE;
+}
+
 static gboolean
 read_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
 {
@@ -256,6 +288,8 @@ read_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **er
   self->published = weft_state_dict_new ();
   if (files == NULL)
     return refuse (path, "'source_files' is no list", error);
+  if (json_array_get_length (files) == 0)
+    return refuse (path, "'source_files' names no source file", error);
   for (guint i = 0; i < json_array_get_length (files); i++)
     {
       JsonNode *file = json_array_get_element (files, i);
@@ -313,8 +347,10 @@ read_rules (JsonNode *root, GPtrArray *rules, const gchar *path, GError **error)
               g_clear_object (&transform);
               return FALSE;
             }
-          weft_weight_transform_set_scope (transform, get_text (element, "scope_prefix"), get_text (element, "base_model_prefix"));
-          weft_weight_transform_set_origin (transform, get_text (element, "origin") != NULL ? get_text (element, "origin") : "record", i);
+          weft_weight_transform_set_scope (transform, get_text (element, "scope_prefix"),
+                                           get_text (element, "base_model_prefix"));
+          weft_weight_transform_set_origin (
+              transform, get_text (element, "origin") != NULL ? get_text (element, "origin") : "record", i);
         }
       g_ptr_array_add (rules, transform);
     }
@@ -326,8 +362,9 @@ get_int (JsonArray *array, guint i)
 {
   JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
 
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64 ? json_node_get_int (node)
-                                                                                                          : G_MININT64;
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
+             ? json_node_get_int (node)
+             : G_MININT64;
 }
 
 static const gchar *
@@ -335,8 +372,9 @@ get_string (JsonArray *array, guint i)
 {
   JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
 
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING ? json_node_get_string (node)
-                                                                                                           : NULL;
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
+             ? json_node_get_string (node)
+             : NULL;
 }
 
 /* The recorded dtype of an output is kept as a header-only tensor of no elements. */
@@ -391,7 +429,8 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
   JsonNode *rule_node = weft_json_lookup (node, "rule");
   const gchar *layer = get_text (node, "layer");
   const gchar *lossy = get_text (node, "lossy");
-  gint64 rule = rule_node != NULL && JSON_NODE_HOLDS_VALUE (rule_node) ? json_node_get_int (rule_node) : G_MININT64;
+  gint64 rule =
+      rule_node != NULL && JSON_NODE_HOLDS_VALUE (rule_node) ? json_node_get_int (rule_node) : G_MININT64;
   WeftWeightConverter *converter = NULL;
   g_autoptr (WeftConversion) self = NULL;
   guint n_sources, n_targets;
@@ -407,8 +446,8 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
   self->proof_reason = g_strdup (lossy);
   if (converter != NULL)
     {
-      self->source_patterns
-          = g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (WEFT_WEIGHT_TRANSFORM (converter)));
+      self->source_patterns =
+          g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (WEFT_WEIGHT_TRANSFORM (converter)));
       self->target_patterns = read_strings (get_array (node, "targets"));
       if (self->target_patterns == NULL)
         return NULL;
@@ -421,7 +460,8 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
       JsonArray *output = JSON_NODE_HOLDS_ARRAY (element) ? json_node_get_array (element) : NULL;
       gint64 pattern = output != NULL ? get_int (output, 0) : -1;
 
-      if (pattern < 0 || pattern >= n_targets || !read_output (self, output, 2, (guint) pattern, get_int (output, 1)))
+      if (pattern < 0 || pattern >= n_targets
+          || !read_output (self, output, 2, (guint) pattern, get_int (output, 1)))
         return NULL;
     }
   for (guint i = 0; i + 2 < json_array_get_length (sources); i += 3)
@@ -433,7 +473,11 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
         return NULL;
       weft_conversion_add_source (self, (guint) position, (guint) pattern, get_int (sources, i + 2));
     }
-  return self->sources->len > 0 && self->outputs->len > 0 ? g_steal_pointer (&self) : NULL;
+  if (self->sources->len == 0 || self->outputs->len == 0)
+    return NULL;
+  /* A renaming has one of each. */
+  return converter != NULL || (self->sources->len == 1 && self->outputs->len == 1) ? g_steal_pointer (&self)
+                                                                                   : NULL;
 }
 
 static gboolean
@@ -451,9 +495,10 @@ read_conversions (WeftProvenance *self, JsonNode *root, const gchar *path, GErro
   for (guint i = 0; i < json_array_get_length (array); i++)
     {
       JsonNode *element = json_array_get_element (array, i);
-      WeftConversion *conversion = JSON_NODE_HOLDS_ARRAY (element)    ? read_renaming (json_node_get_array (element), n_published)
-                                   : JSON_NODE_HOLDS_OBJECT (element) ? read_converter (element, rules, n_published)
-                                                                      : NULL;
+      WeftConversion *conversion =
+          JSON_NODE_HOLDS_ARRAY (element)    ? read_renaming (json_node_get_array (element), n_published)
+          : JSON_NODE_HOLDS_OBJECT (element) ? read_converter (element, rules, n_published)
+                                             : NULL;
 
       if (conversion == NULL)
         {
@@ -476,7 +521,8 @@ weft_provenance_load (const gchar *path, GError **error)
   if (root == NULL)
     return NULL;
   version = weft_json_lookup (root, "version");
-  if (g_strcmp0 (get_text (root, "format"), "weft-provenance") != 0 || version == NULL || !JSON_NODE_HOLDS_VALUE (version))
+  if (g_strcmp0 (get_text (root, "format"), "weft-provenance") != 0 || version == NULL
+      || !JSON_NODE_HOLDS_VALUE (version))
     {
       refuse (path, "'format' is not weft-provenance", error);
       return NULL;
@@ -484,18 +530,13 @@ weft_provenance_load (const gchar *path, GError **error)
   if (json_node_get_int (version) != WEFT_PROVENANCE_VERSION)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-                   "%s: the record has version %" G_GINT64_FORMAT ", this Weft reads version %d; use the Weft that wrote it", path,
-                   json_node_get_int (version), WEFT_PROVENANCE_VERSION);
+                   "%s: the record has version %" G_GINT64_FORMAT
+                   ", this Weft reads version %d; use the Weft that wrote it",
+                   path, json_node_get_int (version), WEFT_PROVENANCE_VERSION);
       return NULL;
     }
-  if (get_text (root, "source_index.text") != NULL)
-    {
-      const gchar *text = get_text (root, "source_index.text");
-
-      self->index = g_bytes_new (text, strlen (text));
-      self->index_name = g_strdup (get_text (root, "source_index.name"));
-    }
-  if (!read_files (self, root, path, error) || !read_conversions (self, root, path, error))
+  if (!read_index (self, root, path, error) || !read_files (self, root, path, error)
+      || !read_conversions (self, root, path, error))
     return NULL;
   return g_steal_pointer (&self);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "checkpoint/weft-safetensors-sink.h"
+#include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-load-plan-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-provenance-private.h"
@@ -55,7 +56,8 @@ weft_revert_plan_init (WeftRevertPlan *self)
 }
 
 static gboolean
-add_output (WeftRevertPlan *self, const gchar *name, WeftTensor *tensor, guint runtime_position, GError **error)
+add_output (WeftRevertPlan *self, const gchar *name, WeftTensor *tensor, guint runtime_position,
+            GError **error)
 {
   guint shard = weft_checkpoint_get_tensor_shard (self->checkpoint, runtime_position);
 
@@ -67,7 +69,8 @@ add_output (WeftRevertPlan *self, const gchar *name, WeftTensor *tensor, guint r
 
 /* The runtime tensors of a recorded conversion, as they are now. */
 static gboolean
-find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **runtime, guint *first, gboolean *is_taken, GError **error)
+find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **runtime, guint *first,
+              gboolean *is_taken, GError **error)
 {
   WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
 
@@ -79,11 +82,21 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
 
       if (!weft_state_dict_find (state_dict, output->name, &position))
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-                       "%s: '%s' is gone, which the record says was made of '%s'; it cannot be reverted without", 
-                       weft_checkpoint_get_path (self->checkpoint), output->name,
-                       weft_state_dict_get_name (self->provenance->published,
-                                                 g_array_index (conversion->sources, WeftConversionSource, 0).position));
+          g_set_error (
+              error, WEFT_ERROR, WEFT_ERROR_MISSING,
+              "%s: '%s' is gone, which the record says was made of '%s'; it cannot be reverted without",
+              weft_checkpoint_get_path (self->checkpoint), output->name,
+              weft_state_dict_get_name (
+                  self->provenance->published,
+                  g_array_index (conversion->sources, WeftConversionSource, 0).position));
+          return FALSE;
+        }
+      if (is_taken[position])
+        {
+          g_set_error (
+              error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+              "%s: '%s' is named twice in the record (%s); remove it to revert by the model's mapping alone",
+              weft_checkpoint_get_path (self->checkpoint), output->name, WEFT_PROVENANCE_FILE_NAME);
           return FALSE;
         }
       runtime[i] = weft_state_dict_get_tensor (state_dict, position);
@@ -94,7 +107,8 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE,
                        "%s: '%s' was written as %s and is %s now; cast it back before reverting",
-                       weft_checkpoint_get_path (self->checkpoint), output->name, weft_dtype_get_name (recorded),
+                       weft_checkpoint_get_path (self->checkpoint), output->name,
+                       weft_dtype_get_name (recorded),
                        weft_dtype_get_name (weft_tensor_get_dtype (runtime[i])));
           return FALSE;
         }
@@ -102,8 +116,22 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
   return TRUE;
 }
 
+/* Whether a conversion lost an output while converting. The others stay where they are then. */
 static gboolean
-revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpContext *facts, gboolean *is_taken, GError **error)
+is_incomplete (WeftRevertPlan *self, WeftConversion *conversion)
+{
+  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+
+  for (guint i = 0; conversion->proof == WEFT_PROOF_LOSSY && i < conversion->outputs->len; i++)
+    if (!weft_state_dict_find (state_dict, g_array_index (conversion->outputs, WeftConversionOutput, i).name,
+                               NULL))
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpContext *facts, gboolean *is_taken,
+                   GError **error)
 {
   WeftStateDict *published = self->provenance->published;
   g_autofree WeftTensor **runtime = g_new0 (WeftTensor *, conversion->outputs->len);
@@ -112,10 +140,13 @@ revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpConte
 
   if (conversion->proof == WEFT_PROOF_LOSSY && (self->flags & WEFT_REVERT_FLAGS_ALLOW_LOSSY) == 0)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE, "'%s' has no exact inverse: %s (--lossy takes the nearest one)",
-                   conversion->layer, conversion->proof_reason);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE,
+                   "'%s' has no exact inverse: %s (--lossy takes the nearest one)", conversion->layer,
+                   conversion->proof_reason);
       return FALSE;
     }
+  if (is_incomplete (self, conversion))
+    return TRUE;
   if (!find_runtime (self, conversion, runtime, &first, is_taken, error))
     return FALSE;
   tensors = weft_conversion_invert (conversion, runtime, published, facts, error);
@@ -145,7 +176,8 @@ add_rest (WeftRevertPlan *self, const gboolean *is_taken, GError **error)
       {
         const gchar *name = weft_state_dict_get_name (state_dict, i);
 
-        weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, name, "not in the record; carried along under its own name");
+        weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, name,
+                              "not in the record; carried along under its own name");
         self->n_added++;
         if (!add_output (self, name, weft_state_dict_get_tensor (state_dict, i), i, error))
           return FALSE;
@@ -153,58 +185,82 @@ add_rest (WeftRevertPlan *self, const gboolean *is_taken, GError **error)
   return TRUE;
 }
 
+static guint
+count_left_out (WeftRevertPlan *self)
+{
+  return weft_state_dict_get_n_tensors (self->provenance->published)
+         - (weft_state_dict_get_n_tensors (self->outputs) - self->n_added);
+}
+
+/* What was left out while converting does not come back. */
+static void
+note_left_out (WeftRevertPlan *self)
+{
+  guint n = count_left_out (self);
+  g_autofree gchar *detail =
+      g_strdup_printf ("%u of the published tensors were left out when they were converted and do not come "
+                       "back; the files are laid out anew",
+                       n);
+
+  if (n > 0)
+    weft_load_report_add (self->report, WEFT_FINDING_NOTE, "left out", detail);
+}
+
 static gboolean
 revert_by_record (WeftRevertPlan *self, GError **error)
 {
   guint n = weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (self->checkpoint));
   g_autofree gboolean *is_taken = g_new0 (gboolean, MAX (n, 1));
-  g_autoptr (WeftOpContext) facts
-      = weft_make_published_facts (self->provenance->published, weft_checkpoint_get_config (self->checkpoint));
+  g_autoptr (WeftOpContext) facts =
+      weft_make_published_facts (self->provenance->published, weft_checkpoint_get_config (self->checkpoint));
 
   for (guint i = 0; i < self->provenance->conversions->len; i++)
     if (!revert_conversion (self, self->provenance->conversions->pdata[i], facts, is_taken, error))
       return FALSE;
+  note_left_out (self);
   return add_rest (self, is_taken, error);
 }
 
-/* The rules of the model for the way back: without those for old names, and without changes of prefix. */
+static WeftTransformList *
+find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError **error)
+{
+  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
+  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
+  g_autoptr (WeftModuleTree) tree = given != NULL ? g_object_ref (given) : NULL;
+
+  if (tree == NULL && config == NULL)
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_MISSING,
+          "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
+          weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+      return NULL;
+    }
+  if (tree == NULL)
+    tree = weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error);
+  if (tree == NULL)
+    return NULL;
+  return weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (self->options), FALSE,
+                                error);
+}
+
+/* The rules for the way back: without those for old names, and without changes of prefix. */
 static WeftTransformList *
 find_inverse (WeftRevertPlan *self, GError **error)
 {
   WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
-  WeftModuleTree *given_tree = weft_load_options_get_module_tree (self->options);
-  WeftTransformList *mapping = weft_load_options_get_mapping (self->options);
-  const gchar *model_type = weft_load_options_get_model_type (self->options);
-  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-  g_autoptr (WeftMappingRegistry) registry = given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
-  g_autoptr (WeftModuleTree) tree = given_tree != NULL ? g_object_ref (given_tree) : NULL;
+  gboolean has_mapping = weft_load_options_get_mapping (self->options) != NULL
+                         || weft_load_options_get_model_type (self->options) != NULL;
+  g_autoptr (WeftMappingRegistry) registry =
+      given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
   g_autoptr (WeftTransformList) list = NULL;
 
   if (registry == NULL)
     return NULL;
-  if (mapping != NULL)
-    list = g_object_ref (mapping);
-  else if (model_type != NULL)
-    {
-      list = weft_mapping_registry_lookup (registry, model_type, error);
-      if (list == NULL && (error == NULL || *error == NULL))
-        g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "there is no mapping '%s'; `weft mappings` lists the names", model_type);
-    }
-  else
-    {
-      if (tree == NULL && config == NULL)
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-                       "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
-                       weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
-          return NULL;
-        }
-      if (tree == NULL)
-        tree = weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error);
-      list = tree != NULL ? weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (self->options), FALSE, error)
-                          : NULL;
-    }
-  return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error) : NULL;
+  list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
+                     : find_rules_of_model (self, registry, error);
+  return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error)
+                      : NULL;
 }
 
 /* Keys that met one inverse converter, in the order of the first of each. */
@@ -224,11 +280,13 @@ bucket_free (gpointer user_data)
 }
 
 static gboolean
-run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts, GError **error)
+run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts,
+            GError **error)
 {
   WeftConversion *conversion = bucket->conversion;
 
-  if (!weft_conversion_run (conversion, weft_checkpoint_get_state_dict (self->checkpoint), WEFT_DTYPE_INVALID, facts, error))
+  if (!weft_conversion_run (conversion, weft_checkpoint_get_state_dict (self->checkpoint), WEFT_DTYPE_INVALID,
+                            facts, error))
     {
       g_prefix_error (error, "'%s': ", conversion->layer);
       return FALSE;
@@ -236,8 +294,9 @@ run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, We
   for (guint i = 0; i < conversion->outputs->len; i++)
     {
       const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
-      g_autofree gchar *name = conversion->converter != NULL ? weft_transform_list_rename_output (inverse, output->name, error)
-                                                             : g_strdup (output->name);
+      g_autofree gchar *name = conversion->converter != NULL
+                                   ? weft_transform_list_rename_output (inverse, output->name, error)
+                                   : g_strdup (output->name);
 
       if (name == NULL || !add_output (self, name, output->tensor, bucket->first, error))
         return FALSE;
@@ -246,7 +305,8 @@ run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, We
 }
 
 static gboolean
-collect_key (WeftRevertPlan *self, WeftTransformList *inverse, guint position, GPtrArray *buckets, GHashTable *by_name, GError **error)
+collect_key (WeftRevertPlan *self, WeftTransformList *inverse, guint position, GPtrArray *buckets,
+             GHashTable *by_name, GError **error)
 {
   const gchar *key = weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position);
   g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (inverse, key, NULL, NULL, error);
@@ -259,34 +319,41 @@ collect_key (WeftRevertPlan *self, WeftTransformList *inverse, guint position, G
     return FALSE;
   if (bucket != NULL && (rule < 0 || bucket->conversion->rule != rule))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "two runtime tensors go back to '%s', one of them '%s'", name, key);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                   "two runtime tensors go back to '%s', one of them '%s'", name, key);
       return FALSE;
     }
   if (bucket == NULL)
     {
-      WeftWeightTransform *converter = rule >= 0 ? weft_transform_list_get_transform (inverse, (guint) rule) : NULL;
+      WeftWeightTransform *converter =
+          rule >= 0 ? weft_transform_list_get_transform (inverse, (guint) rule) : NULL;
 
       bucket = g_new0 (Bucket, 1);
       bucket->first = position;
-      bucket->conversion = weft_conversion_new (name, rule >= 0 ? WEFT_WEIGHT_CONVERTER (converter) : NULL, rule);
+      bucket->conversion =
+          weft_conversion_new (name, rule >= 0 ? WEFT_WEIGHT_CONVERTER (converter) : NULL, rule);
       g_ptr_array_add (buckets, bucket);
       g_hash_table_insert (by_name, bucket->conversion->layer, bucket);
       if (rule >= 0)
         {
-          bucket->conversion->source_patterns = g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (converter));
-          bucket->conversion->target_patterns
-              = weft_weight_transform_resolve_targets (converter, weft_renamed_key_get_converter_input (renamed), error);
+          bucket->conversion->source_patterns =
+              g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (converter));
+          bucket->conversion->target_patterns = weft_weight_transform_resolve_targets (
+              converter, weft_renamed_key_get_converter_input (renamed), error);
           if (bucket->conversion->target_patterns == NULL)
             return FALSE;
         }
     }
   while (rule >= 0 && bucket->conversion->source_patterns[pattern + 1] != NULL
-         && strcmp (bucket->conversion->source_patterns[pattern], weft_renamed_key_get_converter_pattern (renamed)) != 0)
+         && strcmp (bucket->conversion->source_patterns[pattern],
+                    weft_renamed_key_get_converter_pattern (renamed))
+                != 0)
     pattern++;
-  weft_conversion_add_source (bucket->conversion, position, pattern,
-                              rule >= 0 ? weft_conversion_find_number (bucket->conversion->source_patterns[pattern],
-                                                                       weft_renamed_key_get_converter_input (renamed))
-                                        : -1);
+  weft_conversion_add_source (
+      bucket->conversion, position, pattern,
+      rule >= 0 ? weft_conversion_find_number (bucket->conversion->source_patterns[pattern],
+                                               weft_renamed_key_get_converter_input (renamed))
+                : -1);
   return TRUE;
 }
 
@@ -297,18 +364,22 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
   g_autoptr (WeftTransformList) inverse = find_inverse (self, error);
   g_autoptr (GPtrArray) buckets = g_ptr_array_new_with_free_func (bucket_free);
   g_autoptr (GHashTable) by_name = g_hash_table_new (g_str_hash, g_str_equal);
-  g_autoptr (WeftOpContext) facts = weft_make_published_facts (state_dict, weft_checkpoint_get_config (self->checkpoint));
+  g_autoptr (WeftOpContext) facts =
+      weft_make_published_facts (state_dict, weft_checkpoint_get_config (self->checkpoint));
 
   if (inverse == NULL)
     return FALSE;
   for (guint i = 0; i < weft_state_dict_get_n_tensors (state_dict); i++)
     if (!collect_key (self, inverse, i, buckets, by_name, error))
       return FALSE;
+  if (!weft_caller_rules_check_used (self->options, inverse, self->checkpoint, "published", error))
+    return FALSE;
   for (guint i = 0; i < buckets->len; i++)
     if (!run_bucket (self, buckets->pdata[i], inverse, facts, error))
       return FALSE;
-  weft_load_report_add (self->report, WEFT_FINDING_NOTE, "no record",
-                        "names follow the model's mapping; old names and prefixes that were changed while loading do not come back");
+  weft_load_report_add (
+      self->report, WEFT_FINDING_NOTE, "no record",
+      "names follow the model's mapping; old names and prefixes that were changed while loading do not come back");
   return TRUE;
 }
 
@@ -327,10 +398,12 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
  * Since: 1.0
  */
 WeftRevertPlan *
-weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, WeftRevertFlags flags, GError **error)
+weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, WeftRevertFlags flags,
+                      GError **error)
 {
   g_autoptr (WeftRevertPlan) self = g_object_new (WEFT_TYPE_REVERT_PLAN, NULL);
-  g_autofree gchar *path = g_build_filename (weft_checkpoint_get_path (checkpoint), WEFT_PROVENANCE_FILE_NAME, NULL);
+  g_autofree gchar *path =
+      g_build_filename (weft_checkpoint_get_path (checkpoint), WEFT_PROVENANCE_FILE_NAME, NULL);
 
   self->checkpoint = g_object_ref (checkpoint);
   self->options = options != NULL ? g_object_ref (options) : weft_load_options_new ();
@@ -356,17 +429,19 @@ collect_metadata (WeftCheckpoint *checkpoint)
   return metadata;
 }
 
-/* By the record, byte for byte; or, if tensors were added or nothing is recorded, by the shards of the runtime. */
+/* By the record, byte for byte; or, if tensors were added or left out or nothing is recorded, by the shards of the runtime. */
 static WeftShardLayout *
 lay_out (WeftRevertPlan *self, GError **error)
 {
   g_autoptr (GPtrArray) metadata = NULL;
 
-  if (self->provenance != NULL && self->n_added == 0)
+  if (self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0)
     return weft_shard_layout_new_verbatim (self->outputs, (const gchar *const *) self->provenance->file_names,
-                                           self->provenance->headers, self->provenance->index_name, self->provenance->index, error);
+                                           self->provenance->headers, self->provenance->index_name,
+                                           self->provenance->index, error);
   metadata = collect_metadata (self->checkpoint);
-  return weft_shard_layout_new_assigned (self->outputs, (const guint *) (gpointer) self->shards->data, self->shards->len, metadata,
+  return weft_shard_layout_new_assigned (self->outputs, (const guint *) (gpointer) self->shards->data,
+                                         self->shards->len, metadata,
                                          weft_checkpoint_get_index_metadata (self->checkpoint), error);
 }
 

@@ -5,13 +5,15 @@
 #include "tensor/weft-tensor-private.h"
 #include "tensor/weft-transfer.h"
 
-/* Source runs nearer than this are read in one go, the hole with them. */
+/* The widest hole that is read through, where nothing speaks against it. */
 #define WEFT_HOLE_BYTES 4096
 
 typedef struct
 {
   /* Bound of one scratch buffer in bytes, where the granularity of a kernel allows. */
   gsize limit;
+  /* Source runs nearer than this are read in one go, the hole with them. */
+  gsize hole_bytes;
   WeftTransferCounters counters;
   /* Runs that are to be read, and buffers that are free, by depth of use. */
   GArray *runs;
@@ -21,8 +23,6 @@ typedef struct
 
 void weft_reader_init (WeftReader *self, gsize limit);
 void weft_reader_clear (WeftReader *self);
-/* Drops what a fill that was left by a jump had in hand. */
-void weft_reader_reset (WeftReader *self);
 /* Fills the destination of @piece; @origin is where its first unit goes. Contiguous file runs are only noted. */
 gboolean weft_reader_fill (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error);
 /* Notes a run of a file. */

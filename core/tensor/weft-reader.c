@@ -35,7 +35,7 @@ scratch_free (gpointer user_data)
 void
 weft_reader_init (WeftReader *self, gsize limit)
 {
-  *self = (WeftReader){ .limit = limit };
+  *self = (WeftReader){ .limit = limit, .hole_bytes = WEFT_HOLE_BYTES };
   self->runs = g_array_new (FALSE, FALSE, sizeof (Run));
   self->scratch = g_ptr_array_new_with_free_func (scratch_free);
 }
@@ -45,13 +45,6 @@ weft_reader_clear (WeftReader *self)
 {
   g_clear_pointer (&self->runs, g_array_unref);
   g_clear_pointer (&self->scratch, g_ptr_array_unref);
-}
-
-void
-weft_reader_reset (WeftReader *self)
-{
-  g_array_set_size (self->runs, 0);
-  self->scratch_depth = 0;
 }
 
 /* Buffers are taken and given back in stack order, so that a thread reuses the same few. */
@@ -117,7 +110,7 @@ weft_reader_flush (WeftReader *self, GError **error)
         {
           run = &g_array_index (self->runs, Run, i);
           if (run->file != file || run->offset < end
-              || (n_vectors > 0 && run->offset - end >= WEFT_HOLE_BYTES))
+              || (n_vectors > 0 && run->offset > end && run->offset - end >= self->hole_bytes))
             break;
           if (run->offset > end)
             vectors[n_vectors++] = (struct iovec){ hole, run->offset - end };
@@ -173,7 +166,7 @@ find_outer_loop (const WeftPiece *piece)
 
 /* Whether the source of a piece has holes that are not read through. */
 static gboolean
-has_wide_hole (const WeftPiece *piece, gsize unit_bytes)
+has_wide_hole (const WeftReader *self, const WeftPiece *piece, gsize unit_bytes)
 {
   WeftPiece rest = *piece;
   gint64 span = weft_piece_get_last_source (piece) - piece->source + 1;
@@ -184,7 +177,7 @@ has_wide_hole (const WeftPiece *piece, gsize unit_bytes)
       WeftLoop loop = rest.loops[outer];
 
       span -= (loop.extent - 1) * loop.source;
-      if ((loop.source - span) * (gint64) unit_bytes >= WEFT_HOLE_BYTES)
+      if ((loop.source - span) * (gint64) unit_bytes >= MAX (1, (gint64) self->hole_bytes))
         return TRUE;
       rest.loops[outer] = rest.loops[--rest.n_loops];
     }
@@ -248,7 +241,7 @@ fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError
       weft_reader_add_run (self, file, offset, origin, span);
       return TRUE;
     }
-  if (has_wide_hole (piece, unit_bytes))
+  if (has_wide_hole (self, piece, unit_bytes))
     return fill_in_rounds (self, piece, origin, 1, fill_from_file, error);
   if (span > self->limit)
     return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
@@ -277,7 +270,7 @@ fill_from_source (WeftReader *self, const WeftPiece *piece, guint8 *origin, GErr
   gsize span = get_source_span (piece, unit_bytes);
   g_autoptr (GBytes) bytes = NULL;
 
-  if (piece->n_loops > 0 && has_wide_hole (piece, unit_bytes))
+  if (piece->n_loops > 0 && has_wide_hole (self, piece, unit_bytes))
     return fill_in_rounds (self, piece, origin, 1, fill_from_source, error);
   if (piece->n_loops > 0 && span > self->limit)
     return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
@@ -402,7 +395,7 @@ fill_pointwise_band (WeftReader *self, const WeftPiece *piece, guint8 *origin, G
   guint8 *input, *output;
   gboolean ok;
 
-  if (piece->n_loops > 0 && has_wide_hole (piece, unit_bytes))
+  if (piece->n_loops > 0 && has_wide_hole (self, piece, unit_bytes))
     return fill_in_rounds (self, piece, origin, 1, fill_pointwise_band, error);
   if (piece->n_loops > 0 && n_elements / (gsize) unit_elements * unit_bytes > self->limit)
     return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),

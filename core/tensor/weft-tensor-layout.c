@@ -371,7 +371,7 @@ weft_tensor_stack (WeftTensor **tensors, gsize n_tensors, gint axis, GError **er
  * @n_lengths: number of parts
  * @error: return location
  *
- * Returns: (transfer full) (element-type WeftTensor): the parts in order
+ * Returns: (transfer container) (element-type WeftTensor): the parts in order
  * Errors: %WEFT_ERROR_SHAPE if the lengths do not sum to the axis
  * Since: 1.0
  */
@@ -409,7 +409,7 @@ weft_tensor_split (WeftTensor *self, gint axis, const gint64 *lengths, gsize n_l
  * @axis: axis to take apart
  * @error: return location
  *
- * Returns: (transfer full) (element-type WeftTensor): one tensor of rank r - 1 for each index of @axis
+ * Returns: (transfer container) (element-type WeftTensor): one tensor of rank r - 1 for each index of @axis
  * Errors: %WEFT_ERROR_SHAPE if there is no such axis
  * Since: 1.0
  */

@@ -3,28 +3,23 @@
 
 #include "tensor/weft-copy-private.h"
 #include "tensor/weft-file-private.h"
-#include "tensor/weft-guard-private.h"
 #include "tensor/weft-reader-private.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* Extents of one file that stay together go through the kernel, without a buffer of ours. */
 #define MIN_EXTENT_BYTES (256 * 1024)
 #define MAX_EXTENT_BYTES (32 * 1024 * 1024)
+#define PAGE_BYTES 4096
 #define DEFAULT_TILE_BYTES (2 * 1024 * 1024)
-/* How much of an output is mapped at once for scattered writing. */
-#define WINDOW_BYTES (64 * 1024 * 1024)
-
-/* A stretch of an output file that is mapped while scattering tasks fill it. */
-typedef struct
-{
-  gatomicrefcount ref_count;
-  guint8 *mapping;
-  gsize mapped_bytes;
-} Window;
+/* A block of a piece whose order differs between source and destination, and the run on either side below which a system
+ * call costs more than the bytes it moves. */
+#define MAX_BLOCK_BYTES (16 * 1024 * 1024)
+/* What the blocks of all threads take together. */
+#define ALL_BLOCKS_BYTES (32 * 1024 * 1024)
+#define MIN_RUN_BYTES (4 * 1024)
 
 /* One part of a tile: a run of a file, or a piece. */
 typedef struct
@@ -40,7 +35,7 @@ typedef enum
 {
   TASK_COPY,
   TASK_FILL,
-  TASK_SCATTER,
+  TASK_BLOCK,
 } TaskKind;
 
 typedef struct
@@ -53,48 +48,14 @@ typedef struct
   WeftFile *source;
   guint64 source_offset;
   GArray *segments;
-  Window *window;
-  /* Where the first unit of the piece of a scattering task goes. */
-  guint8 *origin;
+  /* Of a block: destinations count from the start of the tensor. */
   WeftPiece piece;
+  gboolean is_cut_in_source;
   gboolean needs_owner;
   /* Transfers that this task helps to fill. */
   gsize first_transfer;
   gsize last_transfer;
 } Task;
-
-static void
-window_unref (Window *self)
-{
-  if (!g_atomic_ref_count_dec (&self->ref_count))
-    return;
-  munmap (self->mapping, self->mapped_bytes);
-  g_free (self);
-}
-
-/* Maps [offset, offset + n_bytes) of a file; @origin is where @offset is found. */
-static Window *
-window_new (gint fd, guint64 offset, gsize n_bytes, guint8 **origin, GError **error)
-{
-  guint64 page = (guint64) sysconf (_SC_PAGESIZE);
-  guint64 start = offset / page * page;
-  gsize mapped_bytes = (gsize) (offset - start) + n_bytes;
-  gpointer mapping = mmap (NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t) start);
-  Window *self;
-
-  if (mapping == MAP_FAILED)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO,
-                   "mapping %" G_GSIZE_FORMAT " bytes of the output failed: %s", n_bytes, g_strerror (errno));
-      return NULL;
-    }
-  self = g_new0 (Window, 1);
-  g_atomic_ref_count_init (&self->ref_count);
-  self->mapping = mapping;
-  self->mapped_bytes = mapped_bytes;
-  *origin = self->mapping + (offset - start);
-  return self;
-}
 
 static void
 segment_clear (gpointer user_data)
@@ -114,18 +75,24 @@ task_free (Task *self)
 {
   g_clear_pointer (&self->source, weft_file_unref);
   g_clear_pointer (&self->segments, g_array_unref);
-  g_clear_pointer (&self->window, window_unref);
   g_clear_pointer (&self->piece.base, weft_base_unref);
   g_free (self);
 }
+
+/* A file system writes one stretch of a file at a time and lets others spin until it is done; waiting asleep leaves the
+ * processor to whoever gathers the next stretch. */
+static GMutex write_mutex;
 
 static gboolean
 write_all (gint fd, guint64 offset, const guint8 *bytes, gsize n_bytes, GError **error)
 {
   while (n_bytes > 0)
     {
-      gssize n = pwrite (fd, bytes, n_bytes, (off_t) offset);
+      gssize n;
 
+      g_mutex_lock (&write_mutex);
+      n = pwrite (fd, bytes, n_bytes, (off_t) offset);
+      g_mutex_unlock (&write_mutex);
       if (n < 0 && errno == EINTR)
         continue;
       if (n <= 0)
@@ -169,9 +136,11 @@ run_copy (Task *task, WeftReader *reader, gsize tile_bytes, GError **error)
     {
       off_t from = (off_t) (task->source_offset + done);
       off_t to = (off_t) (task->offset + done);
-      gssize n =
-          copy_file_range (weft_file_get_fd (task->source), &from, task->fd, &to, task->n_bytes - done, 0);
+      gssize n;
 
+      g_mutex_lock (&write_mutex);
+      n = copy_file_range (weft_file_get_fd (task->source), &from, task->fd, &to, task->n_bytes - done, 0);
+      g_mutex_unlock (&write_mutex);
       if (n < 0 && errno == EINTR)
         continue;
       if (n < 0 && errno == ENOSPC)
@@ -215,48 +184,12 @@ run_fill (Task *task, WeftReader *reader, guint8 *buffer, GError **error)
   return task->memory != NULL || write_all (task->fd, task->offset, buffer, task->n_bytes, error);
 }
 
-typedef struct
-{
-  Task *task;
-  WeftReader *reader;
-  GError *error;
-  gboolean ok;
-} Scatter;
-
-static void
-scatter_guarded (gpointer user_data)
-{
-  Scatter *scatter = user_data;
-
-  scatter->ok =
-      weft_reader_fill (scatter->reader, &scatter->task->piece, scatter->task->origin, &scatter->error)
-      && weft_reader_flush (scatter->reader, &scatter->error);
-}
-
-/* Only stores into the window can fault, and they hold nothing: what the reader had in hand is dropped. */
-static gboolean
-run_scatter (Task *task, WeftReader *reader, GError **error)
-{
-  Scatter scatter = { task, reader, NULL, FALSE };
-
-  if (!weft_guard_run (scatter_guarded, &scatter))
-    {
-      weft_reader_reset (reader);
-      g_set_error_literal (
-          error, WEFT_ERROR, WEFT_ERROR_IO,
-          "writing to the mapped output failed: the disk is full, or the file was truncated");
-      return FALSE;
-    }
-  if (scatter.error != NULL)
-    g_propagate_error (error, scatter.error);
-  return scatter.ok;
-}
-
 /* What a thread keeps from task to task. */
 typedef struct
 {
   WeftReader reader;
   guint8 *buffer;
+  gsize buffer_bytes;
 } Worker;
 
 static Worker *
@@ -274,8 +207,93 @@ worker_free (gpointer user_data)
   Worker *self = user_data;
 
   weft_reader_clear (&self->reader);
-  g_free (self->buffer);
+  g_aligned_free (self->buffer);
   g_free (self);
+}
+
+/* A buffer that lies in its page as the bytes at @offset lie in theirs: copies between pages that are shifted against each
+ * other run several times slower on processors that copy by string instructions. */
+static guint8 *
+worker_ensure_buffer (Worker *self, gsize n_bytes, guint64 offset)
+{
+  if (self->buffer_bytes < n_bytes)
+    {
+      g_aligned_free (self->buffer);
+      self->buffer = g_aligned_alloc (1, n_bytes + 2 * PAGE_BYTES, PAGE_BYTES);
+      self->buffer_bytes = n_bytes;
+    }
+  return self->buffer + offset % PAGE_BYTES;
+}
+
+/* Gives a block dense addresses in the order of its destination. Returns its number of bytes, and that of the runs that
+ * are dense in the destination too. */
+static gsize
+pack_block (const WeftPiece *piece, gsize unit_bytes, WeftPiece *packed, gsize *run_bytes)
+{
+  gint64 count = 1;
+  gint64 run = 1;
+
+  *packed = *piece;
+  packed->destination = 0;
+  for (guint i = piece->n_loops; i-- > 0;)
+    {
+      if (piece->loops[i].destination == run)
+        run *= piece->loops[i].extent;
+      packed->loops[i].destination = count;
+      count *= piece->loops[i].extent;
+    }
+  *run_bytes = (gsize) run * unit_bytes;
+  return (gsize) count * unit_bytes;
+}
+
+/* Writes the runs of a packed block to where the loops of @piece put them. */
+static gboolean
+write_runs (Task *task, const WeftPiece *piece, gsize unit_bytes, gsize run_bytes, const guint8 *buffer,
+            gsize n_bytes, GError **error)
+{
+  gint64 index[WEFT_MAX_LOOPS] = { 0 };
+  gint64 run = 1;
+  guint n_outer = piece->n_loops;
+
+  while (n_outer > 0 && piece->loops[n_outer - 1].destination == run)
+    run *= piece->loops[--n_outer].extent;
+  for (gsize done = 0; done < n_bytes; done += run_bytes)
+    {
+      gint64 address = piece->destination;
+
+      for (guint i = 0; i < n_outer; i++)
+        address += index[i] * piece->loops[i].destination;
+      if (!write_all (task->fd, task->offset + (guint64) address * unit_bytes, buffer + done, run_bytes,
+                      error))
+        return FALSE;
+      for (guint i = n_outer; i-- > 0 && ++index[i] == piece->loops[i].extent;)
+        index[i] = 0;
+    }
+  return TRUE;
+}
+
+/* A block of a piece whose order differs: gathered dense and in the order of the destination, then written run by run. */
+static gboolean
+run_block (Task *task, Worker *worker, GError **error)
+{
+  gsize unit_bytes = weft_dtype_get_unit_bytes (task->piece.base->dtype);
+  WeftPiece packed;
+  gsize run_bytes;
+  gsize n_bytes = pack_block (&task->piece, unit_bytes, &packed, &run_bytes);
+  guint64 offset = task->offset + (guint64) task->piece.destination * unit_bytes;
+  guint8 *buffer = task->memory == NULL ? worker_ensure_buffer (worker, n_bytes, offset) : NULL;
+  gboolean ok;
+
+  /* What lies between the runs of a cut row belongs to other blocks, and is not read twice. */
+  worker->reader.hole_bytes = task->is_cut_in_source ? 0 : WEFT_HOLE_BYTES;
+  ok = weft_reader_fill (
+           &worker->reader, task->memory != NULL ? &task->piece : &packed,
+           task->memory != NULL ? task->memory + (gsize) task->piece.destination * unit_bytes : buffer, error)
+       && weft_reader_flush (&worker->reader, error);
+  worker->reader.hole_bytes = WEFT_HOLE_BYTES;
+  return ok
+         && (task->memory != NULL
+             || write_runs (task, &task->piece, unit_bytes, run_bytes, buffer, n_bytes, error));
 }
 
 typedef struct
@@ -289,6 +307,7 @@ typedef struct
   const WeftTransfer *transfers;
   gsize n_transfers;
   WeftTransferOptions options;
+  gsize block_bytes;
   GCancellable *cancellable;
   GThreadPool *pool;
   /* Workers that no thread uses, and outcomes that the executing thread has not seen. */
@@ -318,11 +337,13 @@ run_task (Execution *self, Worker *worker, Task *task, GError **error)
     }
   if (task->kind == TASK_COPY)
     return run_copy (task, &worker->reader, self->options.tile_bytes, error);
-  if (task->kind == TASK_SCATTER)
-    return run_scatter (task, &worker->reader, error);
-  if (task->memory == NULL && worker->buffer == NULL)
-    worker->buffer = g_malloc (self->options.tile_bytes);
-  return run_fill (task, &worker->reader, worker->buffer, error);
+  if (task->kind == TASK_BLOCK)
+    return run_block (task, worker, error);
+  return run_fill (task, &worker->reader,
+                   task->memory == NULL ? worker_ensure_buffer (
+                       worker, MAX (task->n_bytes, self->options.tile_bytes), task->offset)
+                                        : NULL,
+                   error);
 }
 
 static void
@@ -585,122 +606,94 @@ add_tiles (Execution *self, gsize transfer, guint first, guint last, gint64 star
   return TRUE;
 }
 
-static guint
-find_furthest_loop (const WeftPiece *piece, gboolean in_source)
-{
-  guint found = 0;
-
-  for (guint i = 1; i < piece->n_loops; i++)
-    if (in_source ? piece->loops[i].source > piece->loops[found].source
-                  : piece->loops[i].destination > piece->loops[found].destination)
-      found = i;
-  return found;
-}
-
-/* Cuts @piece into groups of rounds of one loop and gives each to @func. */
-static gboolean
-for_each_rounds (const WeftPiece *piece, guint loop, gint64 n_rounds, WeftPieceFunc func, gpointer user_data,
-                 GError **error)
-{
-  gint64 extent = piece->loops[loop].extent;
-
-  n_rounds = CLAMP (n_rounds, 1, extent);
-  for (gint64 i = 0; i < extent; i += n_rounds)
-    {
-      WeftPiece part = *piece;
-
-      part.destination += i * piece->loops[loop].destination;
-      part.source += i * piece->loops[loop].source;
-      part.loops[loop].extent = MIN (n_rounds, extent - i);
-      if (!func (&part, user_data, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
+/* How a piece is cut into blocks: for each loop how many rounds a block takes. */
 typedef struct
 {
-  Execution *execution;
-  gsize transfer;
-  Window *window;
-  guint8 *origin;
-  gint64 destination;
-} Scattering;
+  gint64 rounds[WEFT_MAX_LOOPS];
+  gint64 n_units;
+  gint64 limit;
+} BlockShape;
 
-static gboolean
-scatter_band (const WeftPiece *piece, gpointer user_data, GError **error)
+/* Lets a block take up to @wanted rounds of a loop, as far as there is room. */
+static void
+block_shape_grow (BlockShape *self, const WeftPiece *piece, guint loop, gint64 wanted)
 {
-  Scattering *scattering = user_data;
-  Execution *self = scattering->execution;
-  const WeftTransfer *destination = &self->transfers[scattering->transfer];
-  gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
-  Task *task = task_new (TASK_SCATTER, scattering->transfer, destination, 0,
-                         (gsize) weft_piece_count (piece) * unit_bytes);
+  gint64 others = self->n_units / self->rounds[loop];
+  gint64 rounds = CLAMP (wanted, self->rounds[loop], piece->loops[loop].extent);
 
-  task->piece = *piece;
-  weft_piece_normalise (&task->piece);
-  weft_base_ref (piece->base);
-  task->needs_owner = piece->base->needs_owner;
-  task->origin = scattering->origin + (gsize) (piece->destination - scattering->destination) * unit_bytes;
-  if (scattering->window != NULL)
-    {
-      g_atomic_ref_count_inc (&scattering->window->ref_count);
-      task->window = scattering->window;
-    }
-  submit (self, task);
-  return TRUE;
+  rounds = MAX (self->rounds[loop], MIN (rounds, self->limit / others));
+  self->rounds[loop] = rounds;
+  self->n_units = others * rounds;
 }
 
-/* Scatters a piece whose order differs between source and destination: the output is mapped window by window, and
- * bands of the source, each read once and in order, are spread over the window. */
-static gboolean
-scatter_piece (const WeftPiece *piece, gpointer user_data, GError **error)
+/* Both sides first get runs that are worth a system call, then the source its whole rows, then the destination, then all
+ * other loops, those that move least first. */
+static void
+choose_block (const WeftPiece *piece, gsize unit_bytes, gsize block_bytes, BlockShape *shape)
 {
-  Scattering *scattering = user_data;
-  Execution *self = scattering->execution;
-  const WeftTransfer *destination = &self->transfers[scattering->transfer];
-  gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
-  gsize span = (gsize) (weft_piece_get_last (piece) - piece->destination + 1) * unit_bytes;
-  guint64 at = (guint64) piece->destination * unit_bytes;
-  gboolean ok;
+  guint in_source = 0;
+  guint in_destination = piece->n_loops - 1;
+  gint64 run = (gint64) (MIN_RUN_BYTES / unit_bytes);
 
-  if (span > WINDOW_BYTES && piece->n_loops > 0)
+  shape->n_units = 1;
+  shape->limit = (gint64) (block_bytes / unit_bytes);
+  for (guint i = 0; i < piece->n_loops; i++)
     {
-      guint outer = find_furthest_loop (piece, FALSE);
-      gint64 rounds = (gint64) (WINDOW_BYTES / unit_bytes) / piece->loops[outer].destination;
+      shape->rounds[i] = 1;
+      if (piece->loops[i].source < piece->loops[in_source].source)
+        in_source = i;
+    }
+  block_shape_grow (shape, piece, in_source, run);
+  block_shape_grow (shape, piece, in_destination, run);
+  block_shape_grow (shape, piece, in_source, G_MAXINT64);
+  for (guint i = piece->n_loops; i-- > 0;)
+    block_shape_grow (shape, piece, i, G_MAXINT64);
+}
 
-      if (piece->loops[outer].extent > 1)
+/* Makes tasks of the blocks of a piece whose order differs between source and destination. */
+static void
+add_blocks (Execution *self, gsize transfer, const WeftPiece *piece)
+{
+  const WeftTransfer *destination = &self->transfers[transfer];
+  gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
+  gint64 start[WEFT_MAX_LOOPS] = { 0 };
+  BlockShape shape;
+  guint in_source = 0;
+  gboolean is_done = FALSE;
+
+  choose_block (piece, unit_bytes, self->block_bytes, &shape);
+  for (guint i = 1; i < piece->n_loops; i++)
+    if (piece->loops[i].source < piece->loops[in_source].source)
+      in_source = i;
+  while (!is_done && self->error == NULL)
+    {
+      Task *task = task_new (TASK_BLOCK, transfer, destination, 0, 0);
+      gint64 count = 1;
+
+      task->piece = *piece;
+      weft_base_ref (piece->base);
+      task->needs_owner = piece->base->needs_owner;
+      task->is_cut_in_source = shape.rounds[in_source] < piece->loops[in_source].extent;
+      for (guint i = 0; i < piece->n_loops; i++)
         {
-          WeftPiece normal = *piece;
+          WeftLoop *loop = &task->piece.loops[i];
 
-          weft_piece_normalise (&normal);
-          return for_each_rounds (&normal, find_furthest_loop (&normal, FALSE),
-                                  MIN (rounds, normal.loops[0].extent - 1), scatter_piece, scattering, error);
+          loop->extent = MIN (shape.rounds[i], loop->extent - start[i]);
+          task->piece.destination += start[i] * loop->destination;
+          task->piece.source += start[i] * loop->source;
+          count *= loop->extent;
+        }
+      task->n_bytes = (gsize) count * unit_bytes;
+      submit (self, task);
+      is_done = TRUE;
+      for (guint i = piece->n_loops; is_done && i-- > 0;)
+        {
+          start[i] += shape.rounds[i];
+          is_done = start[i] >= piece->loops[i].extent;
+          if (is_done)
+            start[i] = 0;
         }
     }
-  scattering->destination = piece->destination;
-  scattering->window = NULL;
-  if (destination->fd >= 0)
-    {
-      scattering->window =
-          window_new (destination->fd, destination->offset + at, span, &scattering->origin, error);
-      if (scattering->window == NULL)
-        return FALSE;
-    }
-  else
-    scattering->origin = (guint8 *) destination->memory + at;
-  if (piece->n_loops == 0)
-    ok = scatter_band (piece, scattering, error);
-  else
-    {
-      guint outer = find_furthest_loop (piece, TRUE);
-      gint64 per_round = MAX (1, weft_piece_count (piece) / piece->loops[outer].extent);
-      gint64 rounds = (gint64) (self->options.tile_bytes / unit_bytes) / per_round;
-
-      ok = for_each_rounds (piece, outer, rounds, scatter_band, scattering, error);
-    }
-  g_clear_pointer (&scattering->window, window_unref);
-  return ok;
 }
 
 static gboolean
@@ -730,7 +723,6 @@ add_piece (Execution *self, gsize transfer, guint position, GError **error)
 {
   WeftTensor *tensor = self->transfers[transfer].tensor;
   gsize unit_bytes = weft_dtype_get_unit_bytes (tensor->dtype);
-  Scattering scattering = { .execution = self, .transfer = transfer };
   WeftPiece piece;
   gsize n_bytes;
   guint64 at;
@@ -745,15 +737,12 @@ add_piece (Execution *self, gsize transfer, guint position, GError **error)
       return TRUE;
     }
   close_run (self);
-  if (n_bytes > self->options.tile_bytes && is_out_of_order (&piece, unit_bytes))
+  if (!is_destination_run (&piece)
+      || (n_bytes > self->options.tile_bytes && is_out_of_order (&piece, unit_bytes)))
     {
       close_fill (self);
-      return scatter_piece (&piece, &scattering, error);
-    }
-  if (!is_destination_run (&piece))
-    {
-      close_fill (self);
-      return scatter_piece (&piece, &scattering, error);
+      add_blocks (self, transfer, &piece);
+      return TRUE;
     }
   if (n_bytes > self->options.tile_bytes)
     {
@@ -767,15 +756,89 @@ add_piece (Execution *self, gsize transfer, guint position, GError **error)
   return TRUE;
 }
 
+/* A stretch of a tensor that whole pieces fill. */
+typedef struct
+{
+  gint64 start;
+  gint64 end;
+} Island;
+
+static gint
+compare_islands (gconstpointer a, gconstpointer b)
+{
+  gint64 start_a = ((const Island *) a)->start;
+  gint64 start_b = ((const Island *) b)->start;
+
+  return (start_a > start_b) - (start_a < start_b);
+}
+
+/* The stretches of a tensor whose pieces mesh, in order; small neighbours are joined up to @join units. */
+static GArray *
+find_islands (WeftTensor *tensor, gint64 join)
+{
+  GArray *islands = g_array_new (FALSE, FALSE, sizeof (Island));
+  guint n = 0;
+
+  for (guint i = 0; i < tensor->layout.n_pieces; i++)
+    {
+      WeftPiece piece;
+      Island island;
+
+      weft_layout_get_piece (&tensor->layout, i, &piece);
+      island = (Island){ piece.destination, weft_piece_get_last (&piece) + 1 };
+      g_array_append_val (islands, island);
+    }
+  g_array_sort (islands, compare_islands);
+  for (guint i = 1; i < islands->len; i++)
+    {
+      Island *last = &g_array_index (islands, Island, n);
+      const Island *next = &g_array_index (islands, Island, i);
+
+      if (next->start < last->end || next->end - last->start <= join)
+        last->end = MAX (last->end, next->end);
+      else
+        g_array_index (islands, Island, ++n) = *next;
+    }
+  g_array_set_size (islands, n + 1);
+  return islands;
+}
+
+/* A tensor of pieces that mesh and whose order differs from that of their sources, such as joined transposes: a stretch
+ * that fits a block is gathered whole and written in one go. FALSE in @is_done if one does not fit. */
+static gboolean
+add_islands (Execution *self, gsize transfer, gboolean *is_done, GError **error)
+{
+  WeftTensor *tensor = self->transfers[transfer].tensor;
+  gsize unit_bytes = weft_dtype_get_unit_bytes (tensor->dtype);
+  g_autoptr (GArray) islands = find_islands (tensor, (gint64) (self->options.tile_bytes / unit_bytes));
+
+  *is_done = TRUE;
+  for (guint i = 0; *is_done && i < islands->len; i++)
+    {
+      const Island *island = &g_array_index (islands, Island, i);
+
+      *is_done = (gsize) (island->end - island->start) * unit_bytes <= self->block_bytes;
+    }
+  for (guint i = 0; *is_done && i < islands->len; i++)
+    {
+      const Island *island = &g_array_index (islands, Island, i);
+
+      if (!add_tile (self, transfer, 0, tensor->layout.n_pieces, island->start, island->end - island->start,
+                     error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 /* Chooses how a tensor is cut into tasks. Pieces that are runs of the destination stand for themselves; interleaved
- * ones share tiles of the whole tensor, unless their order makes scattering the better way. */
+ * ones share tiles of the whole tensor, unless their order makes blocks the better way. */
 static gboolean
 add_transfer (Execution *self, gsize transfer, GError **error)
 {
   WeftTensor *tensor = self->transfers[transfer].tensor;
   gsize unit_bytes = weft_dtype_get_unit_bytes (tensor->dtype);
   guint64 n_bytes = weft_tensor_get_n_bytes (tensor);
-  gboolean is_interleaved = FALSE, is_scattered = FALSE;
+  gboolean is_interleaved = FALSE, is_out = FALSE;
 
   for (guint i = 0; i < tensor->layout.n_pieces; i++)
     {
@@ -785,14 +848,25 @@ add_transfer (Execution *self, gsize transfer, GError **error)
       if (is_destination_run (&piece))
         continue;
       is_interleaved = TRUE;
-      is_scattered |= is_out_of_order (&piece, unit_bytes);
+      is_out |= is_out_of_order (&piece, unit_bytes);
     }
-  if (is_interleaved && (!is_scattered || n_bytes <= self->options.tile_bytes))
+  if (is_interleaved && (!is_out || n_bytes <= self->options.tile_bytes))
     {
       close_run (self);
       close_fill (self);
       return add_tiles (self, transfer, 0, tensor->layout.n_pieces, 0, (gint64) (n_bytes / unit_bytes),
                         error);
+    }
+  if (is_interleaved)
+    {
+      gboolean is_done;
+
+      close_run (self);
+      close_fill (self);
+      if (!add_islands (self, transfer, &is_done, error))
+        return FALSE;
+      if (is_done)
+        return TRUE;
     }
   for (guint i = 0; i < tensor->layout.n_pieces; i++)
     if (!add_piece (self, transfer, i, error))
@@ -915,6 +989,9 @@ weft_transfer_execute (const WeftTransfer *transfers, gsize n_transfers, const W
   if (execution.options.tile_bytes == 0)
     execution.options.tile_bytes = DEFAULT_TILE_BYTES;
   execution.options.tile_bytes = CLAMP (execution.options.tile_bytes, 4096, G_MAXINT32);
+  execution.block_bytes = MIN (MAX_BLOCK_BYTES, 8 * execution.options.tile_bytes);
+  execution.block_bytes =
+      MIN (execution.block_bytes, ALL_BLOCKS_BYTES / MAX (1, execution.options.n_threads));
   ok = execution_start (&execution, &execution.error);
   for (gsize i = 0; ok && execution.error == NULL && i < n_transfers; i++)
     {

@@ -337,7 +337,7 @@ weft_op_chain_convert (GPtrArray *ops, WeftTensorGroups *inputs, WeftOpContext *
  * @ops: (element-type WeftConversionOps): ops in the order they run
  * @error: return location
  *
- * Returns: (transfer full) (element-type WeftConversionOps): the inverse of each op, last op first
+ * Returns: (transfer container) (element-type WeftConversionOps): the inverse of each op, last op first
  * Errors: %WEFT_ERROR_NOT_REVERSIBLE if one has none
  * Since: 1.0
  */

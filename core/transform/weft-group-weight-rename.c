@@ -28,9 +28,10 @@ weft_group_weight_rename_prepare (WeftWeightTransformBase *base, GError **error)
   g_object_get (base, "source-patterns", &sources, "target-patterns", &targets, NULL);
   if (sources != NULL && targets != NULL && g_strv_length (sources) != g_strv_length (targets))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                   "%u sources and %u targets; the source at each place is renamed to the target at the same place",
-                   g_strv_length (sources), g_strv_length (targets));
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+          "%u sources and %u targets; the source at each place is renamed to the target at the same place",
+          g_strv_length (sources), g_strv_length (targets));
       return FALSE;
     }
   return WEFT_WEIGHT_TRANSFORM_BASE_CLASS (weft_group_weight_rename_parent_class)->prepare (base, error);
@@ -85,8 +86,8 @@ weft_group_weight_rename_dup_inverse (WeftWeightTransformBase *base, GError **er
   source_list = g_strv_builder_end (sources);
   target_list = g_strv_builder_end (targets);
   inverse = weft_weight_transform_clone (WEFT_WEIGHT_TRANSFORM (base), TRUE);
-  weft_weight_transform_base_take_written (WEFT_WEIGHT_TRANSFORM_BASE (inverse), g_steal_pointer (&source_list),
-                                           g_steal_pointer (&target_list));
+  weft_weight_transform_base_take_written (WEFT_WEIGHT_TRANSFORM_BASE (inverse),
+                                           g_steal_pointer (&source_list), g_steal_pointer (&target_list));
   return WEFT_WEIGHT_TRANSFORM_BASE (inverse);
 }
 
@@ -119,10 +120,12 @@ weft_group_weight_rename_class_init (WeftGroupWeightRenameClass *klass)
  * Since: 1.0
  */
 WeftWeightTransform *
-weft_group_weight_rename_new (const gchar *const *source_patterns, const gchar *const *target_patterns, GError **error)
+weft_group_weight_rename_new (const gchar *const *source_patterns, const gchar *const *target_patterns,
+                              GError **error)
 {
-  g_autoptr (WeftWeightTransform) self = g_object_new (WEFT_TYPE_GROUP_WEIGHT_RENAME, "source-patterns", source_patterns,
-                                                       "target-patterns", target_patterns, NULL);
+  g_autoptr (WeftWeightTransform) self =
+      g_object_new (WEFT_TYPE_GROUP_WEIGHT_RENAME, "source-patterns", source_patterns, "target-patterns",
+                    target_patterns, NULL);
 
   return weft_weight_transform_prepare (self, error) ? g_steal_pointer (&self) : NULL;
 }

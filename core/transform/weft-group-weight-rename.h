@@ -17,11 +17,13 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftGroupWeightRename, weft_group_weight_rename, WEFT, GROUP_WEIGHT_RENAME,
-                                  WeftWeightRenaming)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftGroupWeightRename, weft_group_weight_rename, WEFT, GROUP_WEIGHT_RENAME,
+                      WeftWeightRenaming)
 
-WEFT_PUBLIC WeftWeightTransform *weft_group_weight_rename_new       (const gchar *const *source_patterns,
-                                                                     const gchar *const *target_patterns, GError **error);
-WEFT_PUBLIC gboolean             weft_group_weight_rename_is_active (WeftGroupWeightRename *self);
+WEFT_PUBLIC WeftWeightTransform *weft_group_weight_rename_new (const gchar *const *source_patterns,
+                                                               const gchar *const *target_patterns,
+                                                               GError **error);
+WEFT_PUBLIC gboolean weft_group_weight_rename_is_active (WeftGroupWeightRename *self);
 
 G_END_DECLS

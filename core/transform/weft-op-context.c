@@ -200,6 +200,19 @@ weft_op_context_get_n_source_patterns (WeftOpContext *self)
 }
 
 /**
+ * weft_op_context_get_source_patterns:
+ * @self: a context
+ *
+ * Returns: (transfer none) (array zero-terminated=1): all source patterns of the converter
+ * Since: 1.0
+ */
+const gchar *const *
+weft_op_context_get_source_patterns (WeftOpContext *self)
+{
+  return (const gchar *const *) self->source_patterns;
+}
+
+/**
  * weft_op_context_get_source_pattern:
  * @self: a context
  * @position: position of a source pattern
@@ -225,6 +238,19 @@ guint
 weft_op_context_get_n_target_patterns (WeftOpContext *self)
 {
   return g_strv_length (self->target_patterns);
+}
+
+/**
+ * weft_op_context_get_target_patterns:
+ * @self: a context
+ *
+ * Returns: (transfer none) (array zero-terminated=1): all target patterns of the converter
+ * Since: 1.0
+ */
+const gchar *const *
+weft_op_context_get_target_patterns (WeftOpContext *self)
+{
+  return (const gchar *const *) self->target_patterns;
 }
 
 /**

@@ -34,8 +34,10 @@ WEFT_PUBLIC void weft_op_context_add_parameter (WeftOpContext *self, const gchar
                                                 const WeftShape *shape, WeftDtype dtype);
 
 WEFT_PUBLIC guint weft_op_context_get_n_source_patterns (WeftOpContext *self);
+WEFT_PUBLIC const gchar *const *weft_op_context_get_source_patterns (WeftOpContext *self);
 WEFT_PUBLIC const gchar *weft_op_context_get_source_pattern (WeftOpContext *self, guint position);
 WEFT_PUBLIC guint weft_op_context_get_n_target_patterns (WeftOpContext *self);
+WEFT_PUBLIC const gchar *const *weft_op_context_get_target_patterns (WeftOpContext *self);
 WEFT_PUBLIC const gchar *weft_op_context_get_target_pattern (WeftOpContext *self, guint position);
 WEFT_PUBLIC const gchar *weft_op_context_get_full_layer_name (WeftOpContext *self);
 WEFT_PUBLIC JsonNode *weft_op_context_get_config (WeftOpContext *self);

@@ -63,6 +63,8 @@ describe_type (GParamSpec *pspec)
     case G_TYPE_VARIANT:
       if (g_variant_type_equal (G_PARAM_SPEC_VARIANT (pspec)->type, G_VARIANT_TYPE ("ax")))
         return "a whole number or a list of them";
+      if (g_variant_type_equal (G_PARAM_SPEC_VARIANT (pspec)->type, G_VARIANT_TYPE_VARDICT))
+        return "an object, a value for each name";
       return "of another form";
     default:
       return pspec->value_type == G_TYPE_STRV ? "a list of strings" : g_type_name (pspec->value_type);

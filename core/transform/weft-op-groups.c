@@ -139,7 +139,7 @@ weft_op_transpose_within_axis (WeftTensor *tensor, gint axis, gint64 n_blocks, g
  * @n_parts: how many parts
  * @error: return location
  *
- * Returns: (transfer full) (element-type WeftTensor): parts of equal size, in order
+ * Returns: (transfer container) (element-type WeftTensor): parts of equal size, in order
  * Errors: %WEFT_ERROR_SHAPE if the axis does not divide; %WEFT_ERROR_LIMIT for more than 65,536 parts
  * Since: 1.0
  */
@@ -180,7 +180,7 @@ weft_op_split_evenly (WeftTensor *tensor, gint axis, gint64 n_parts, GError **er
  * @axis: axis that counts modules, such as experts
  * @error: return location
  *
- * Returns: (transfer full) (element-type WeftTensor): one tensor of rank r - 1 for each index of @axis, at least one
+ * Returns: (transfer container) (element-type WeftTensor): one tensor of rank r - 1 for each index of @axis, at least one
  * Errors: %WEFT_ERROR_SHAPE if there is no such axis or it is empty; %WEFT_ERROR_LIMIT for more than 65,536 parts
  * Since: 1.0
  */

@@ -6,11 +6,11 @@
 
 G_BEGIN_DECLS
 
-gchar   *weft_pattern_normalise_target (const gchar *written, gchar **captured);
-gboolean weft_pattern_normalise        (const gchar *const *written_sources, const gchar *const *written_targets,
-                                        GStrv *sources, GStrv *targets, GError **error);
-guint    weft_pattern_highest_reference (const gchar *pattern);
-gchar   *weft_pattern_longest_literal   (const gchar *pattern);
-gchar   *weft_pattern_anchored_literal  (const gchar *pattern);
+gchar *weft_pattern_normalise_target (const gchar *written, gchar **captured);
+gboolean weft_pattern_normalise (const gchar *const *written_sources, const gchar *const *written_targets,
+                                 GStrv *sources, GStrv *targets, GError **error);
+guint weft_pattern_highest_reference (const gchar *pattern);
+gchar *weft_pattern_longest_literal (const gchar *pattern);
+gchar *weft_pattern_anchored_literal (const gchar *pattern);
 
 G_END_DECLS

@@ -84,9 +84,10 @@ normalise_targets (const gchar *const *written, gchar **captured, GError **error
 
       if (own != NULL && common != NULL && strcmp (own, common) != 0)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                       "target '%s' captures '%s' and an earlier target captures '%s'; write the same group in every target",
-                       written[i], own, common);
+          g_set_error (
+              error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+              "target '%s' captures '%s' and an earlier target captures '%s'; write the same group in every target",
+              written[i], own, common);
           return NULL;
         }
       if (common == NULL)
@@ -107,9 +108,10 @@ normalise_source (const gchar *written, const gchar *paired_target, const gchar 
     {
       if (captured == NULL)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                       "source '%s' refers to '\\1' and no target has a group; write the group in the target, as '(\\d+)'",
-                       written);
+          g_set_error (
+              error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+              "source '%s' refers to '\\1' and no target has a group; write the group in the target, as '(\\d+)'",
+              written);
           return NULL;
         }
       g_string_replace (text, "\\1", captured, 1);
@@ -123,20 +125,21 @@ normalise_source (const gchar *written, const gchar *paired_target, const gchar 
 
 /* weft_pattern_normalise: both lists of a rule as they are used: @sources are regular expressions, @targets names. */
 gboolean
-weft_pattern_normalise (const gchar *const *written_sources, const gchar *const *written_targets, GStrv *sources,
-                        GStrv *targets, GError **error)
+weft_pattern_normalise (const gchar *const *written_sources, const gchar *const *written_targets,
+                        GStrv *sources, GStrv *targets, GError **error)
 {
   g_autofree gchar *captured = NULL;
   g_auto (GStrv) new_targets = normalise_targets (written_targets, &captured, error);
   g_autoptr (GStrvBuilder) new_sources = g_strv_builder_new ();
-  gboolean are_paired = g_strv_length ((gchar **) written_sources) == g_strv_length ((gchar **) written_targets);
+  gboolean are_paired =
+      g_strv_length ((gchar **) written_sources) == g_strv_length ((gchar **) written_targets);
 
   if (new_targets == NULL)
     return FALSE;
   for (guint i = 0; written_sources[i] != NULL; i++)
     {
-      g_autofree gchar *source
-          = normalise_source (written_sources[i], are_paired ? written_targets[i] : NULL, captured, error);
+      g_autofree gchar *source =
+          normalise_source (written_sources[i], are_paired ? written_targets[i] : NULL, captured, error);
 
       if (source == NULL)
         return FALSE;

@@ -22,7 +22,9 @@ typedef struct
   guint first_group; /* number of its named group in the regular expression */
   WeftPlainMatcher *plain;
   gchar *literal; /* (nullable) */
+  gsize rare;     /* index in it of a character that is rare in names */
   gboolean is_literal_anchored;
+  gboolean repeats_literal; /* of the branch before */
 } Branch;
 
 struct _WeftPattern
@@ -90,26 +92,49 @@ inspect_regex (Branch *branch, const gchar *source, GError **error)
 
   if (weft_pattern_highest_reference (source) > 0)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                   "source '%s' refers to a capture; only one '\\1', that stands for the target's group, is possible",
-                   source);
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+          "source '%s' refers to a capture; only one '\\1', that stands for the target's group, is possible",
+          source);
       return FALSE;
     }
   if (strstr (source, "(?P<g") != NULL || strstr (source, "(?<g") != NULL || strstr (source, "(?'g") != NULL)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                   "source '%s' names a group that starts with 'g'; those names are taken, choose another", source);
+                   "source '%s' names a group that starts with 'g'; those names are taken, choose another",
+                   source);
       return FALSE;
     }
   regex = g_regex_new (branch->text, G_REGEX_NEWLINE_LF, 0, &local_error);
   if (regex == NULL)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "source '%s' is no valid regular expression: %s", source,
-                   local_error->message);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "source '%s' is no valid regular expression: %s",
+                   source, local_error->message);
       return FALSE;
     }
   branch->n_captures = (guint) g_regex_get_capture_count (regex);
   return TRUE;
+}
+
+/* Names are made of a few letters; one of the others tells at a glance that a text is not there. */
+static gsize
+find_rare (const gchar *literal)
+{
+  gsize index = strcspn (literal, "bcfghjkquvxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+  return literal[index] != '\0' ? index : 0;
+}
+
+static gboolean
+contains (const gchar *text, const Branch *branch)
+{
+  gsize length = strlen (branch->literal);
+
+  for (const gchar *c = strchr (text, branch->literal[branch->rare]); c != NULL;
+       c = strchr (c + 1, branch->literal[branch->rare]))
+    if ((gsize) (c - text) >= branch->rare && strncmp (c - branch->rare, branch->literal, length) == 0)
+      return TRUE;
+  return FALSE;
 }
 
 static gboolean
@@ -123,6 +148,8 @@ init_branch (Branch *branch, guint index, const gchar *source, GError **error)
   branch->is_literal_anchored = branch->literal != NULL;
   if (branch->literal == NULL)
     branch->literal = weft_pattern_longest_literal (branch->text);
+  if (branch->literal != NULL)
+    branch->rare = find_rare (branch->literal);
   if (branch->plain == NULL)
     return inspect_regex (branch, source, error);
   branch->n_captures = weft_plain_matcher_get_n_captures (branch->plain);
@@ -151,8 +178,8 @@ read_sources (WeftPattern *self, const gchar *const *sources, GError **error)
 
       if (i == MAX_BRANCHES)
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "more than %d sources in one rule; write several rules",
-                       MAX_BRANCHES);
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                       "more than %d sources in one rule; write several rules", MAX_BRANCHES);
           return FALSE;
         }
       is_valid = g_utf8_validate (sources[i], -1, NULL) && init_branch (&branch, i, sources[i], error);
@@ -185,6 +212,7 @@ weft_pattern_new (const gchar *const *sources, GError **error)
     {
       Branch *branch = &g_array_index (self->branches, Branch, i);
 
+      branch->repeats_literal = i > 0 && g_strcmp0 (branch->literal, branch[-1].literal) == 0;
       branch->first_group = group;
       group += 1 + branch->n_captures;
       self->is_plain &= branch->plain != NULL;
@@ -226,8 +254,12 @@ weft_pattern_may_match (const WeftPattern *self, const gchar *key)
   if (!self->has_literals)
     return TRUE;
   for (guint i = 0; i < self->branches->len; i++)
-    if (strstr (key, g_array_index (self->branches, Branch, i).literal) != NULL)
-      return TRUE;
+    {
+      const Branch *branch = &g_array_index (self->branches, Branch, i);
+
+      if (!branch->repeats_literal && contains (key, branch))
+        return TRUE;
+    }
   return FALSE;
 }
 
@@ -302,8 +334,8 @@ weft_pattern_search_regex (WeftPattern *self, const gchar *text, WeftPatternMatc
       return TRUE;
     }
   if (local_error != NULL)
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "'%s' cannot be matched against '%s': %s", self->text, text,
-                 local_error->message);
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "'%s' cannot be matched against '%s': %s", self->text,
+                 text, local_error->message);
   return FALSE;
 }
 
@@ -340,7 +372,7 @@ has_literal (const WeftPattern *self, const gchar *text)
     {
       const Branch *branch = &g_array_index (self->branches, Branch, i);
 
-      if (branch->is_literal_anchored ? g_str_has_prefix (text, branch->literal) : strstr (text, branch->literal) != NULL)
+      if (branch->is_literal_anchored ? g_str_has_prefix (text, branch->literal) : contains (text, branch))
         return TRUE;
     }
   return FALSE;
@@ -353,8 +385,6 @@ weft_pattern_search (WeftPattern *self, const gchar *text, WeftPatternMatch *mat
 {
   gsize length;
 
-  if (self->has_literals && !has_literal (self, text))
-    return FALSE;
   if (self->is_plain && is_printable_ascii (text, &length))
     {
       WeftPlainResult result = search_plain (self, text, length, match);
@@ -362,5 +392,7 @@ weft_pattern_search (WeftPattern *self, const gchar *text, WeftPatternMatch *mat
       if (result != WEFT_PLAIN_RESULT_GIVEN_UP)
         return result == WEFT_PLAIN_RESULT_MATCH;
     }
+  if (self->has_literals && !has_literal (self, text))
+    return FALSE;
   return weft_pattern_search_regex (self, text, match, error);
 }

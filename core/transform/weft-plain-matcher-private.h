@@ -24,11 +24,11 @@ typedef enum
 
 typedef struct _WeftPlainMatcher WeftPlainMatcher;
 
-WeftPlainMatcher *weft_plain_matcher_new            (const gchar *pattern);
-void              weft_plain_matcher_free           (WeftPlainMatcher *self);
-guint             weft_plain_matcher_get_n_captures (const WeftPlainMatcher *self);
-WeftPlainResult   weft_plain_matcher_search         (const WeftPlainMatcher *self, const gchar *text, gsize length,
-                                                     WeftPatternSpan *captures);
+WeftPlainMatcher *weft_plain_matcher_new (const gchar *pattern);
+void weft_plain_matcher_free (WeftPlainMatcher *self);
+guint weft_plain_matcher_get_n_captures (const WeftPlainMatcher *self);
+WeftPlainResult weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsize length,
+                                           WeftPatternSpan *captures);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftPlainMatcher, weft_plain_matcher_free)
 

@@ -41,6 +41,8 @@ struct _WeftPlainMatcher
   GArray *atoms;
   gboolean is_anchored;
   guint n_captures;
+  gchar *landmark; /* (nullable): text that stands at a fixed distance from the start of every match */
+  gsize landmark_offset;
 };
 
 typedef struct
@@ -63,6 +65,7 @@ void
 weft_plain_matcher_free (WeftPlainMatcher *self)
 {
   g_array_unref (self->atoms);
+  g_free (self->landmark);
   g_free (self);
 }
 
@@ -196,6 +199,24 @@ read_atom (WeftPlainMatcher *self, const gchar **cursor, guint *open_group)
   return read_group_edge (self, cursor, open_group);
 }
 
+/* The first run of certain bytes in the text that every match starts with. */
+static void
+find_landmark (WeftPlainMatcher *self)
+{
+  const Atom *first = NULL;
+
+  for (guint i = 0; i < self->atoms->len && (first == NULL || first->kind == ATOM_OPEN); i++)
+    first = &g_array_index (self->atoms, Atom, i);
+  if (first == NULL || first->kind != ATOM_TEXT)
+    return;
+  while (self->landmark_offset < first->length && first->text[self->landmark_offset] == ANY_BYTE)
+    self->landmark_offset++;
+  self->landmark = g_strdup (first->text + self->landmark_offset);
+  *strchrnul (self->landmark, ANY_BYTE) = '\0';
+  if (self->landmark[0] == '\0')
+    g_clear_pointer (&self->landmark, g_free);
+}
+
 /* weft_plain_matcher_new: a matcher for the regular expression @pattern, or %NULL if it is not plain. */
 WeftPlainMatcher *
 weft_plain_matcher_new (const gchar *pattern)
@@ -212,6 +233,7 @@ weft_plain_matcher_new (const gchar *pattern)
   while (*cursor != '\0')
     if (self->atoms->len == MAX_ATOMS || !read_atom (self, &cursor, &open_group))
       return NULL;
+  find_landmark (self);
   return open_group == 0 ? g_steal_pointer (&self) : NULL;
 }
 
@@ -327,8 +349,19 @@ weft_plain_matcher_search (const WeftPlainMatcher *self, const gchar *text, gsiz
 
   for (gsize start = 0; start <= last; start++)
     {
-      gssize end = may_match_at (&search, 0, start) ? match_from (&search, 0, start) : -1;
+      gssize end;
 
+      if (self->landmark != NULL && !self->is_anchored)
+        {
+          const gchar *found = start + self->landmark_offset <= length
+                                   ? strstr (text + start + self->landmark_offset, self->landmark)
+                                   : NULL;
+
+          if (found == NULL)
+            return WEFT_PLAIN_RESULT_NO_MATCH;
+          start = (gsize) (found - text) - self->landmark_offset;
+        }
+      end = may_match_at (&search, 0, start) ? match_from (&search, 0, start) : -1;
       if (search.n_steps > MAX_STEPS)
         return WEFT_PLAIN_RESULT_GIVEN_UP;
       if (end >= 0)

@@ -32,7 +32,7 @@ weft_prefix_change_init (WeftPrefixChange *self)
 static gchar **
 find_field (WeftPrefixChange *self, guint id)
 {
-  return id == PROP_PREFIX_TO_ADD ? &self->prefix_to_add
+  return id == PROP_PREFIX_TO_ADD      ? &self->prefix_to_add
          : id == PROP_PREFIX_TO_REMOVE ? &self->prefix_to_remove
                                        : &self->model_prefix;
 }
@@ -69,9 +69,10 @@ weft_prefix_change_prepare (WeftWeightTransformBase *base, GError **error)
   g_object_get (base, "source-patterns", &sources, NULL);
   if (sources != NULL || (self->prefix_to_add == NULL) == (self->prefix_to_remove == NULL))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                   "a prefix change is made from one of prefix_to_add and prefix_to_remove; write exactly one%s",
-                   sources != NULL ? " and no patterns" : "");
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+          "a prefix change is made from one of prefix_to_add and prefix_to_remove; write exactly one%s",
+          sources != NULL ? " and no patterns" : "");
       return FALSE;
     }
   if (self->model_prefix != NULL && self->model_prefix[0] != '\0')
@@ -88,15 +89,16 @@ weft_prefix_change_prepare (WeftWeightTransformBase *base, GError **error)
       source = g_strdup_printf ("^%s%s\\.(.+)", parent, self->prefix_to_remove);
       target = g_strdup_printf ("%s\\1", parent);
     }
-  return weft_weight_transform_set_patterns (WEFT_WEIGHT_TRANSFORM (base), (const gchar *const[]){ source, NULL },
+  return weft_weight_transform_set_patterns (WEFT_WEIGHT_TRANSFORM (base),
+                                             (const gchar *const[]){ source, NULL },
                                              (const gchar *const[]){ target, NULL }, error);
 }
 
 static WeftWeightTransformBase *
 weft_prefix_change_dup_inverse (WeftWeightTransformBase *base, GError **error)
 {
-  WeftWeightTransformBase *inverse
-      = WEFT_WEIGHT_TRANSFORM_BASE_CLASS (weft_prefix_change_parent_class)->dup_inverse (base, error);
+  WeftWeightTransformBase *inverse =
+      WEFT_WEIGHT_TRANSFORM_BASE_CLASS (weft_prefix_change_parent_class)->dup_inverse (base, error);
   WeftPrefixChange *change = WEFT_PREFIX_CHANGE (inverse);
   gchar *added = change->prefix_to_add;
 
@@ -125,8 +127,8 @@ weft_prefix_change_class_init (WeftPrefixChangeClass *klass)
    *
    * Since: 1.0
    */
-  properties[PROP_PREFIX_TO_ADD]
-      = g_param_spec_string ("prefix-to-add", "Prefix to add", "The part that is added, without its dot", NULL, flags);
+  properties[PROP_PREFIX_TO_ADD] = g_param_spec_string (
+      "prefix-to-add", "Prefix to add", "The part that is added, without its dot", NULL, flags);
 
   /**
    * WeftPrefixChange:prefix-to-remove:
@@ -135,8 +137,8 @@ weft_prefix_change_class_init (WeftPrefixChangeClass *klass)
    *
    * Since: 1.0
    */
-  properties[PROP_PREFIX_TO_REMOVE] = g_param_spec_string ("prefix-to-remove", "Prefix to remove",
-                                                           "The part that is removed, without its dot", NULL, flags);
+  properties[PROP_PREFIX_TO_REMOVE] = g_param_spec_string (
+      "prefix-to-remove", "Prefix to remove", "The part that is removed, without its dot", NULL, flags);
 
   /**
    * WeftPrefixChange:model-prefix:
@@ -145,8 +147,8 @@ weft_prefix_change_class_init (WeftPrefixChangeClass *klass)
    *
    * Since: 1.0
    */
-  properties[PROP_MODEL_PREFIX] = g_param_spec_string ("model-prefix", "Model prefix",
-                                                       "What stands before the part, without its dot", "", flags);
+  properties[PROP_MODEL_PREFIX] = g_param_spec_string (
+      "model-prefix", "Model prefix", "What stands before the part, without its dot", "", flags);
   g_object_class_install_properties (object_class, N_PROPERTIES, properties);
 }
 
@@ -162,11 +164,12 @@ weft_prefix_change_class_init (WeftPrefixChangeClass *klass)
  * Since: 1.0
  */
 WeftWeightTransform *
-weft_prefix_change_new (const gchar *prefix_to_add, const gchar *prefix_to_remove, const gchar *model_prefix, GError **error)
+weft_prefix_change_new (const gchar *prefix_to_add, const gchar *prefix_to_remove, const gchar *model_prefix,
+                        GError **error)
 {
-  g_autoptr (WeftWeightTransform) self
-      = g_object_new (WEFT_TYPE_PREFIX_CHANGE, "prefix-to-add", prefix_to_add, "prefix-to-remove", prefix_to_remove,
-                      "model-prefix", model_prefix != NULL ? model_prefix : "", NULL);
+  g_autoptr (WeftWeightTransform) self =
+      g_object_new (WEFT_TYPE_PREFIX_CHANGE, "prefix-to-add", prefix_to_add, "prefix-to-remove",
+                    prefix_to_remove, "model-prefix", model_prefix != NULL ? model_prefix : "", NULL);
 
   return weft_weight_transform_prepare (self, error) ? g_steal_pointer (&self) : NULL;
 }

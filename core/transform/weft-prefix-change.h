@@ -15,9 +15,11 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftPrefixChange, weft_prefix_change, WEFT, PREFIX_CHANGE, WeftWeightTransformBase)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftPrefixChange, weft_prefix_change, WEFT, PREFIX_CHANGE, WeftWeightTransformBase)
 
-WEFT_PUBLIC WeftWeightTransform *weft_prefix_change_new (const gchar *prefix_to_add, const gchar *prefix_to_remove,
+WEFT_PUBLIC WeftWeightTransform *weft_prefix_change_new (const gchar *prefix_to_add,
+                                                         const gchar *prefix_to_remove,
                                                          const gchar *model_prefix, GError **error);
 
 G_END_DECLS

@@ -49,7 +49,8 @@ weft_renamed_key_copy (const WeftRenamedKey *self)
 
   for (guint i = 0; i < weft_renamed_key_get_n_steps (self); i++)
     weft_renamed_key_take_step (copy, weft_renamed_key_get_step_transform (self, i),
-                                g_strdup (weft_renamed_key_get_step_pattern (self, i)), g_strdup (self->name));
+                                g_strdup (weft_renamed_key_get_step_pattern (self, i)),
+                                g_strdup (self->name));
   copy->converter = self->converter;
   copy->converter_input = g_strdup (self->converter_input);
   copy->is_kept = self->is_kept;

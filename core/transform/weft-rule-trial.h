@@ -50,9 +50,9 @@ typedef struct
   gchar *source_pattern;
 } WeftRuleTrial;
 
-WEFT_PUBLIC GType          weft_rule_trial_get_type (void);
-WEFT_PUBLIC WeftRuleTrial *weft_rule_trial_copy     (const WeftRuleTrial *self);
-WEFT_PUBLIC void           weft_rule_trial_free     (WeftRuleTrial *self);
+WEFT_PUBLIC GType weft_rule_trial_get_type (void);
+WEFT_PUBLIC WeftRuleTrial *weft_rule_trial_copy (const WeftRuleTrial *self);
+WEFT_PUBLIC void weft_rule_trial_free (WeftRuleTrial *self);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftRuleTrial, weft_rule_trial_free)
 

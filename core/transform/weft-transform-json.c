@@ -20,7 +20,8 @@ refuse (GError **error, const gchar *where, const gchar *member, const gchar *ex
 
   if (strlen (text) > 60)
     strcpy (text + 57, "...");
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s.%s: expected %s, found %s", where, member, expected, text);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s.%s: expected %s, found %s", where, member, expected,
+               text);
   return FALSE;
 }
 
@@ -76,7 +77,8 @@ read_operations (JsonNode *node, GValue *value, const gchar *where, const gchar 
         return refuse (error, where, member, "objects with a member 'type'", element);
       type = json_object_get_member (json_node_get_object (element), "type");
       if (type == NULL || !is_string (type))
-        return refuse (error, place, "type", "the name of an operation, such as \"MergeModulelist\"", element);
+        return refuse (error, place, "type", "the name of an operation, such as \"MergeModulelist\"",
+                       element);
       operation = weft_op_new (json_node_get_string (type), json_node_get_object (element), place, error);
       if (operation == NULL)
         return FALSE;
@@ -92,7 +94,8 @@ read_number (JsonNode *node, GValue *value, GParamSpec *pspec)
   g_auto (GValue) number = G_VALUE_INIT;
 
   if (!JSON_NODE_HOLDS_VALUE (node)
-      || (json_node_get_value_type (node) != G_TYPE_INT64 && json_node_get_value_type (node) != G_TYPE_DOUBLE))
+      || (json_node_get_value_type (node) != G_TYPE_INT64
+          && json_node_get_value_type (node) != G_TYPE_DOUBLE))
     return FALSE;
   if (json_node_get_value_type (node) == G_TYPE_DOUBLE && pspec->value_type != G_TYPE_DOUBLE)
     return FALSE;
@@ -110,7 +113,8 @@ read_number (JsonNode *node, GValue *value, GParamSpec *pspec)
 }
 
 static gboolean
-read_value (GParamSpec *pspec, JsonNode *node, GValue *value, const gchar *where, const gchar *member, GError **error)
+read_value (GParamSpec *pspec, JsonNode *node, GValue *value, const gchar *where, const gchar *member,
+            GError **error)
 {
   g_value_init (value, pspec->value_type);
   if (pspec->value_type == G_TYPE_STRV)
@@ -158,8 +162,8 @@ find_property (GObjectClass *klass, const gchar *member, const gchar *where, GEr
         return properties[i];
       g_string_append_printf (known, ", %s", name);
     }
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s.%s: no such member; this kind of rule has %s", where, member,
-               known->str);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s.%s: no such member; this kind of rule has %s", where,
+               member, known->str);
   return NULL;
 }
 
@@ -182,20 +186,22 @@ find_kind (const gchar *name, const gchar *where, GError **error)
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     if (strcmp (kinds[i].name, name) == 0)
       return kinds[i].type;
-  type = weft_plugin_registry_lookup (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_TRANSFORM, name, error);
+  type = weft_plugin_registry_lookup (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_TRANSFORM, name,
+                                      error);
   if (type == G_TYPE_INVALID)
     g_prefix_error (error, "%s.type: ", where);
   else if (!g_type_is_a (type, WEFT_TYPE_WEIGHT_TRANSFORM))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN, "%s.type: class '%s' of '%s' is no WeftWeightTransform", where,
-                   g_type_name (type), name);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN,
+                   "%s.type: class '%s' of '%s' is no WeftWeightTransform", where, g_type_name (type), name);
       return G_TYPE_INVALID;
     }
   return type;
 }
 
 static gboolean
-read_members (GObjectClass *klass, JsonObject *object, const gchar *where, GPtrArray *names, GArray *values, GError **error)
+read_members (GObjectClass *klass, JsonObject *object, const gchar *where, GPtrArray *names, GArray *values,
+              GError **error)
 {
   g_autoptr (GList) members = json_object_get_members (object);
 
@@ -355,10 +361,14 @@ weft_weight_transform_describe_json (WeftWeightTransform *self)
   JsonObject *object = write_rule (self, TRUE);
   JsonObject *processed = json_object_new ();
 
-  json_object_set_member (object, "source_patterns", write_strings (weft_weight_transform_get_written_sources (self)));
-  json_object_set_member (object, "target_patterns", write_strings (weft_weight_transform_get_written_targets (self)));
-  json_object_set_member (processed, "source_patterns", write_strings (weft_weight_transform_get_source_patterns (self)));
-  json_object_set_member (processed, "target_patterns", write_strings (weft_weight_transform_get_target_patterns (self)));
+  json_object_set_member (object, "source_patterns",
+                          write_strings (weft_weight_transform_get_written_sources (self)));
+  json_object_set_member (object, "target_patterns",
+                          write_strings (weft_weight_transform_get_written_targets (self)));
+  json_object_set_member (processed, "source_patterns",
+                          write_strings (weft_weight_transform_get_source_patterns (self)));
+  json_object_set_member (processed, "target_patterns",
+                          write_strings (weft_weight_transform_get_target_patterns (self)));
   if (weft_weight_transform_get_regex (self) != NULL)
     json_object_set_string_member (processed, "regex", weft_weight_transform_get_regex (self));
   json_object_set_object_member (object, "processed", processed);

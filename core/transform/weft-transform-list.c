@@ -116,12 +116,11 @@ weft_transform_list_append (WeftTransformList *self, WeftWeightTransform *transf
  * Since: 1.0
  */
 gboolean
-weft_transform_list_append_renaming (WeftTransformList *self, const gchar *source_pattern, const gchar *target_pattern,
-                                     GError **error)
+weft_transform_list_append_renaming (WeftTransformList *self, const gchar *source_pattern,
+                                     const gchar *target_pattern, GError **error)
 {
-  g_autoptr (WeftWeightTransform) renaming
-      = weft_weight_renaming_new ((const gchar *const[]){ source_pattern, NULL },
-                                  (const gchar *const[]){ target_pattern, NULL }, error);
+  g_autoptr (WeftWeightTransform) renaming = weft_weight_renaming_new (
+      (const gchar *const[]){ source_pattern, NULL }, (const gchar *const[]){ target_pattern, NULL }, error);
 
   if (renaming == NULL)
     return FALSE;
@@ -174,7 +173,8 @@ weft_transform_list_copy (WeftTransformList *self, GError **error)
   copy->is_inverse = self->is_inverse;
   for (guint i = 0; i < self->rules->len; i++)
     {
-      g_autoptr (WeftWeightTransform) transform = weft_weight_transform_copy (get_rule (self, i)->transform, error);
+      g_autoptr (WeftWeightTransform) transform =
+          weft_weight_transform_copy (get_rule (self, i)->transform, error);
 
       if (transform == NULL)
         return NULL;
@@ -279,7 +279,8 @@ static void
 mark_used (WeftTransformList *self, const WeftRenamedKey *key)
 {
   for (guint i = 0; i < weft_renamed_key_get_n_steps (key); i++)
-    weft_weight_transform_set_used (get_rule (self, weft_renamed_key_get_step_transform (key, i))->transform, TRUE);
+    weft_weight_transform_set_used (get_rule (self, weft_renamed_key_get_step_transform (key, i))->transform,
+                                    TRUE);
 }
 
 /**
@@ -345,9 +346,10 @@ weft_transform_list_rename_key (WeftTransformList *self, const gchar *key, const
     return NULL;
   if (model_keys != NULL)
     {
-      weft_renamed_key_take_name (
-          renamed, weft_transform_repair_prefix (weft_renamed_key_get_name (renamed), base_model_prefix, model_keys));
-      if (!g_hash_table_contains (model_keys, weft_renamed_key_get_name (renamed)) && g_hash_table_contains (model_keys, key))
+      weft_renamed_key_take_name (renamed, weft_transform_repair_prefix (weft_renamed_key_get_name (renamed),
+                                                                         base_model_prefix, model_keys));
+      if (!g_hash_table_contains (model_keys, weft_renamed_key_get_name (renamed))
+          && g_hash_table_contains (model_keys, key))
         weft_renamed_key_keep (renamed, key);
     }
   mark_used (self, renamed);
@@ -387,14 +389,16 @@ judge_miss (WeftWeightTransform *transform, const gchar *key)
 
   if (!weft_weight_transform_enter_scope (transform, key, &consumed))
     return WEFT_TRIAL_OUTCOME_OUT_OF_SCOPE;
-  if (WEFT_IS_GROUP_WEIGHT_RENAME (transform) && !weft_group_weight_rename_is_active (WEFT_GROUP_WEIGHT_RENAME (transform))
+  if (WEFT_IS_GROUP_WEIGHT_RENAME (transform)
+      && !weft_group_weight_rename_is_active (WEFT_GROUP_WEIGHT_RENAME (transform))
       && weft_pattern_search (state->pattern, key + consumed, &match, NULL))
     return WEFT_TRIAL_OUTCOME_WAITING;
   return WEFT_TRIAL_OUTCOME_NO_MATCH;
 }
 
 static gboolean
-add_trials (WeftTransformList *self, gboolean of_converters, WeftRenamedKey *key, GPtrArray *trials, GError **error)
+add_trials (WeftTransformList *self, gboolean of_converters, WeftRenamedKey *key, GPtrArray *trials,
+            GError **error)
 {
   for (guint i = 0; i < self->rules->len; i++)
     {
@@ -419,8 +423,8 @@ add_trials (WeftTransformList *self, gboolean of_converters, WeftRenamedKey *key
         {
           trial->outcome = WEFT_TRIAL_OUTCOME_MATCHED;
           trial->after = g_strdup (weft_renamed_key_get_name (key));
-          trial->source_pattern
-              = g_strdup (weft_renamed_key_get_step_pattern (key, weft_renamed_key_get_n_steps (key) - 1));
+          trial->source_pattern =
+              g_strdup (weft_renamed_key_get_step_pattern (key, weft_renamed_key_get_n_steps (key) - 1));
         }
     }
   return TRUE;
@@ -435,7 +439,7 @@ add_trials (WeftTransformList *self, gboolean of_converters, WeftRenamedKey *key
  * Sends a key through the list, rule by rule, in the order in which they are tried. No rule is marked as used; guards are
  * as the keys before have left them.
  *
- * Returns: (transfer full) (element-type WeftRuleTrial): what came of each rule
+ * Returns: (transfer container) (element-type WeftRuleTrial): what came of each rule
  * Errors: those of weft_weight_transform_rename_key()
  * Since: 1.0
  */
@@ -536,7 +540,8 @@ rewrites (WeftWeightTransform *renaming, const gchar *sample, gsize start)
   WeftPatternMatch match;
   g_autofree gchar *renamed = NULL;
 
-  if (pattern == NULL || !weft_pattern_search (pattern, sample, &match, NULL) || match.captures[0].start < (gssize) start)
+  if (pattern == NULL || !weft_pattern_search (pattern, sample, &match, NULL)
+      || match.captures[0].start < (gssize) start)
     return FALSE;
   renamed = weft_weight_transform_try (renaming, sample, NULL, NULL);
   weft_weight_transform_reset (renaming);
@@ -561,10 +566,11 @@ check_converter_order (WeftTransformList *self, guint position, GError **error)
         g_autofree gchar *renaming_name = weft_weight_transform_describe (rule->transform);
         g_autofree gchar *converter_name = weft_weight_transform_describe (converter);
 
-        g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                     "%s: would rename '%s', which is made by %s; renamings run before converters, so write the final name "
-                     "as the converter's target, or put the renaming before it if it is meant for the published names",
-                     renaming_name, targets[i], converter_name);
+        g_set_error (
+            error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+            "%s: would rename '%s', which is made by %s; renamings run before converters, so write the final name "
+            "as the converter's target, or put the renaming before it if it is meant for the published names",
+            renaming_name, targets[i], converter_name);
         return FALSE;
       }
   return TRUE;

@@ -19,7 +19,8 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftTransformList, weft_transform_list, WEFT, TRANSFORM_LIST, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftTransformList, weft_transform_list, WEFT, TRANSFORM_LIST, GObject)
 
 /**
  * WeftInverseFlags:
@@ -39,36 +40,39 @@ typedef enum /*< flags >*/
 } WeftInverseFlags;
 
 /* The list. */
-WEFT_PUBLIC WeftTransformList   *weft_transform_list_new              (void);
-WEFT_PUBLIC WeftTransformList   *weft_transform_list_copy             (WeftTransformList *self, GError **error);
-WEFT_PUBLIC void                 weft_transform_list_append           (WeftTransformList *self, WeftWeightTransform *transform);
-WEFT_PUBLIC void                 weft_transform_list_insert           (WeftTransformList *self, guint position,
-                                                                       WeftWeightTransform *transform);
-WEFT_PUBLIC void                 weft_transform_list_remove           (WeftTransformList *self, guint position);
-WEFT_PUBLIC void                 weft_transform_list_append_list      (WeftTransformList *self, WeftTransformList *other);
-WEFT_PUBLIC guint                weft_transform_list_get_n_transforms (WeftTransformList *self);
-WEFT_PUBLIC WeftWeightTransform *weft_transform_list_get_transform    (WeftTransformList *self, guint position);
-WEFT_PUBLIC gboolean             weft_transform_list_is_converter     (WeftTransformList *self, guint position);
-WEFT_PUBLIC gboolean             weft_transform_list_append_renaming  (WeftTransformList *self, const gchar *source_pattern,
-                                                                       const gchar *target_pattern, GError **error);
+WEFT_PUBLIC WeftTransformList *weft_transform_list_new (void);
+WEFT_PUBLIC WeftTransformList *weft_transform_list_copy (WeftTransformList *self, GError **error);
+WEFT_PUBLIC void weft_transform_list_append (WeftTransformList *self, WeftWeightTransform *transform);
+WEFT_PUBLIC void weft_transform_list_insert (WeftTransformList *self, guint position,
+                                             WeftWeightTransform *transform);
+WEFT_PUBLIC void weft_transform_list_remove (WeftTransformList *self, guint position);
+WEFT_PUBLIC void weft_transform_list_append_list (WeftTransformList *self, WeftTransformList *other);
+WEFT_PUBLIC guint weft_transform_list_get_n_transforms (WeftTransformList *self);
+WEFT_PUBLIC WeftWeightTransform *weft_transform_list_get_transform (WeftTransformList *self, guint position);
+WEFT_PUBLIC gboolean weft_transform_list_is_converter (WeftTransformList *self, guint position);
+WEFT_PUBLIC gboolean weft_transform_list_append_renaming (WeftTransformList *self,
+                                                          const gchar *source_pattern,
+                                                          const gchar *target_pattern, GError **error);
 
 /* Keys. */
-WEFT_PUBLIC WeftRenamedKey      *weft_transform_list_rename_key       (WeftTransformList *self, const gchar *key,
-                                                                       const gchar *base_model_prefix, GHashTable *model_keys,
-                                                                       GError **error);
-WEFT_PUBLIC gchar               *weft_transform_list_rename_output    (WeftTransformList *self, const gchar *name, GError **error);
-WEFT_PUBLIC GPtrArray           *weft_transform_list_explain_key      (WeftTransformList *self, const gchar *key, GError **error);
-WEFT_PUBLIC void                 weft_transform_list_reset            (WeftTransformList *self);
+WEFT_PUBLIC WeftRenamedKey *weft_transform_list_rename_key (WeftTransformList *self, const gchar *key,
+                                                            const gchar *base_model_prefix,
+                                                            GHashTable *model_keys, GError **error);
+WEFT_PUBLIC gchar *weft_transform_list_rename_output (WeftTransformList *self, const gchar *name,
+                                                      GError **error);
+WEFT_PUBLIC GPtrArray *weft_transform_list_explain_key (WeftTransformList *self, const gchar *key,
+                                                        GError **error);
+WEFT_PUBLIC void weft_transform_list_reset (WeftTransformList *self);
 
 /* The other direction. */
-WEFT_PUBLIC WeftTransformList   *weft_transform_list_dup_inverse      (WeftTransformList *self, WeftInverseFlags flags,
-                                                                       GError **error);
-WEFT_PUBLIC gboolean             weft_transform_list_is_inverse       (WeftTransformList *self);
+WEFT_PUBLIC WeftTransformList *weft_transform_list_dup_inverse (WeftTransformList *self,
+                                                                WeftInverseFlags flags, GError **error);
+WEFT_PUBLIC gboolean weft_transform_list_is_inverse (WeftTransformList *self);
 
 /* Order of rules in a mapping. */
-WEFT_PUBLIC gboolean             weft_transform_list_check_order      (WeftTransformList *self, GError **error);
+WEFT_PUBLIC gboolean weft_transform_list_check_order (WeftTransformList *self, GError **error);
 
-WEFT_PUBLIC gchar               *weft_transform_repair_prefix         (const gchar *key, const gchar *base_model_prefix,
-                                                                       GHashTable *model_keys);
+WEFT_PUBLIC gchar *weft_transform_repair_prefix (const gchar *key, const gchar *base_model_prefix,
+                                                 GHashTable *model_keys);
 
 G_END_DECLS

@@ -11,9 +11,10 @@ check_unique (const gchar *const *names, GError **error)
   for (guint i = 0; names[i] != NULL; i++)
     if (!g_hash_table_add (seen, (gpointer) names[i]))
       {
-        g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                     "two outputs are named '%s'; give each target a name of its own, with a '*' where a number goes",
-                     names[i]);
+        g_set_error (
+            error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+            "two outputs are named '%s'; give each target a name of its own, with a '*' where a number goes",
+            names[i]);
         return FALSE;
       }
   return TRUE;
@@ -50,10 +51,10 @@ weft_transform_expand_names (const gchar *full_layer_name, const gchar *const *n
     }
   for (guint i = 0; names[i] != NULL; i++)
     {
-      g_autofree gchar *full_name
-          = anchor == NULL ? g_strdup (names[i])
-                           : g_strdup_printf ("%.*s%s%s", (gint) (anchor - layer->str), layer->str, names[i],
-                                              anchor + anchor_length);
+      g_autofree gchar *full_name = anchor == NULL
+                                        ? g_strdup (names[i])
+                                        : g_strdup_printf ("%.*s%s%s", (gint) (anchor - layer->str),
+                                                           layer->str, names[i], anchor + anchor_length);
 
       g_strv_builder_add (full_names, full_name);
     }

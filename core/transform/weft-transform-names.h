@@ -6,6 +6,7 @@
 
 G_BEGIN_DECLS
 
-WEFT_PUBLIC GStrv weft_transform_expand_names (const gchar *full_layer_name, const gchar *const *names, GError **error);
+WEFT_PUBLIC GStrv weft_transform_expand_names (const gchar *full_layer_name, const gchar *const *names,
+                                               GError **error);
 
 G_END_DECLS

@@ -96,10 +96,11 @@ weft_weight_converter_prepare (WeftWeightTransformBase *base, GError **error)
   if (g_strv_length (state->sources) > 1 && g_strv_length (state->targets) > 1
       && !has_trait (self, WEFT_OP_TRAITS_MANY_TO_MANY))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                   "%u sources and %u targets, and no operation of the chain takes several to several; write a converter "
-                   "with one source or one target, or use an operation that is made for it",
-                   g_strv_length (state->sources), g_strv_length (state->targets));
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+          "%u sources and %u targets, and no operation of the chain takes several to several; write a converter "
+          "with one source or one target, or use an operation that is made for it",
+          g_strv_length (state->sources), g_strv_length (state->targets));
       return FALSE;
     }
   if (self->operations == NULL || self->operations->len == 0)
@@ -108,13 +109,15 @@ weft_weight_converter_prepare (WeftWeightTransformBase *base, GError **error)
                    "a converter needs at least one operation; write a WeightRenaming if nothing is computed");
       return FALSE;
     }
-  return has_trait (self, WEFT_OP_TRAITS_EXPANDS_STAR) || weft_weight_transform_base_refuse_stars (base, error);
+  return has_trait (self, WEFT_OP_TRAITS_EXPANDS_STAR)
+         || weft_weight_transform_base_refuse_stars (base, error);
 }
 
 static WeftWeightTransformBase *
 weft_weight_converter_dup_inverse (WeftWeightTransformBase *base, GError **error)
 {
-  g_autoptr (GPtrArray) operations = weft_op_chain_dup_inverse (WEFT_WEIGHT_CONVERTER (base)->operations, error);
+  g_autoptr (GPtrArray) operations =
+      weft_op_chain_dup_inverse (WEFT_WEIGHT_CONVERTER (base)->operations, error);
   WeftWeightTransformBase *inverse;
 
   if (operations == NULL)
@@ -144,9 +147,9 @@ weft_weight_converter_class_init (WeftWeightConverterClass *klass)
    *
    * Since: 1.0
    */
-  properties[PROP_OPERATIONS]
-      = g_param_spec_boxed ("operations", "Operations", "The chain of ops, in the order in which they run",
-                            G_TYPE_PTR_ARRAY, G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  properties[PROP_OPERATIONS] = g_param_spec_boxed (
+      "operations", "Operations", "The chain of ops, in the order in which they run", G_TYPE_PTR_ARRAY,
+      G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
 
   /**
    * WeftWeightConverter:force-cpu:
@@ -155,9 +158,9 @@ weft_weight_converter_class_init (WeftWeightConverterClass *klass)
    *
    * Since: 1.0
    */
-  properties[PROP_FORCE_CPU]
-      = g_param_spec_boolean ("force-cpu", "Force CPU", "Whether the chain runs in main memory", FALSE,
-                              G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  properties[PROP_FORCE_CPU] =
+      g_param_spec_boolean ("force-cpu", "Force CPU", "Whether the chain runs in main memory", FALSE,
+                            G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
   g_object_class_install_properties (object_class, N_PROPERTIES, properties);
 }
 
@@ -174,12 +177,12 @@ weft_weight_converter_class_init (WeftWeightConverterClass *klass)
  * Since: 1.0
  */
 WeftWeightTransform *
-weft_weight_converter_new (const gchar *const *source_patterns, const gchar *const *target_patterns, GPtrArray *operations,
-                           gboolean force_cpu, GError **error)
+weft_weight_converter_new (const gchar *const *source_patterns, const gchar *const *target_patterns,
+                           GPtrArray *operations, gboolean force_cpu, GError **error)
 {
-  g_autoptr (WeftWeightTransform) self
-      = g_object_new (WEFT_TYPE_WEIGHT_CONVERTER, "source-patterns", source_patterns, "target-patterns", target_patterns,
-                      "operations", operations, "force-cpu", force_cpu, NULL);
+  g_autoptr (WeftWeightTransform) self =
+      g_object_new (WEFT_TYPE_WEIGHT_CONVERTER, "source-patterns", source_patterns, "target-patterns",
+                    target_patterns, "operations", operations, "force-cpu", force_cpu, NULL);
 
   return weft_weight_transform_prepare (self, error) ? g_steal_pointer (&self) : NULL;
 }

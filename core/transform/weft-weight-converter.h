@@ -17,12 +17,15 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftWeightConverter, weft_weight_converter, WEFT, WEIGHT_CONVERTER, WeftWeightTransformBase)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftWeightConverter, weft_weight_converter, WEFT, WEIGHT_CONVERTER,
+                      WeftWeightTransformBase)
 
-WEFT_PUBLIC WeftWeightTransform *weft_weight_converter_new            (const gchar *const *source_patterns,
-                                                                       const gchar *const *target_patterns, GPtrArray *operations,
-                                                                       gboolean force_cpu, GError **error);
-WEFT_PUBLIC GPtrArray           *weft_weight_converter_get_operations (WeftWeightConverter *self);
-WEFT_PUBLIC gboolean             weft_weight_converter_get_force_cpu  (WeftWeightConverter *self);
+WEFT_PUBLIC WeftWeightTransform *weft_weight_converter_new (const gchar *const *source_patterns,
+                                                            const gchar *const *target_patterns,
+                                                            GPtrArray *operations, gboolean force_cpu,
+                                                            GError **error);
+WEFT_PUBLIC GPtrArray *weft_weight_converter_get_operations (WeftWeightConverter *self);
+WEFT_PUBLIC gboolean weft_weight_converter_get_force_cpu (WeftWeightConverter *self);
 
 G_END_DECLS

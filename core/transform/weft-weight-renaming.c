@@ -41,10 +41,12 @@ weft_weight_renaming_class_init (WeftWeightRenamingClass *klass)
  * Since: 1.0
  */
 WeftWeightTransform *
-weft_weight_renaming_new (const gchar *const *source_patterns, const gchar *const *target_patterns, GError **error)
+weft_weight_renaming_new (const gchar *const *source_patterns, const gchar *const *target_patterns,
+                          GError **error)
 {
-  g_autoptr (WeftWeightTransform) self = g_object_new (WEFT_TYPE_WEIGHT_RENAMING, "source-patterns", source_patterns,
-                                                       "target-patterns", target_patterns, NULL);
+  g_autoptr (WeftWeightTransform) self =
+      g_object_new (WEFT_TYPE_WEIGHT_RENAMING, "source-patterns", source_patterns, "target-patterns",
+                    target_patterns, NULL);
 
   return weft_weight_transform_prepare (self, error) ? g_steal_pointer (&self) : NULL;
 }

@@ -16,7 +16,9 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_DERIVABLE_TYPE (WeftWeightRenaming, weft_weight_renaming, WEFT, WEIGHT_RENAMING, WeftWeightTransformBase)
+WEFT_PUBLIC
+G_DECLARE_DERIVABLE_TYPE (WeftWeightRenaming, weft_weight_renaming, WEFT, WEIGHT_RENAMING,
+                          WeftWeightTransformBase)
 
 /**
  * WeftWeightRenamingClass:
@@ -35,6 +37,7 @@ struct _WeftWeightRenamingClass
 };
 
 WEFT_PUBLIC WeftWeightTransform *weft_weight_renaming_new (const gchar *const *source_patterns,
-                                                           const gchar *const *target_patterns, GError **error);
+                                                           const gchar *const *target_patterns,
+                                                           GError **error);
 
 G_END_DECLS

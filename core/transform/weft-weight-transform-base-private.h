@@ -7,8 +7,8 @@
 
 G_BEGIN_DECLS
 
-WeftPattern *weft_weight_transform_base_get_filter   (WeftWeightTransform *self);
-gboolean     weft_weight_transform_base_refuse_stars (WeftWeightTransformBase *self, GError **error);
-void         weft_weight_transform_base_take_written (WeftWeightTransformBase *self, GStrv sources, GStrv targets);
+WeftPattern *weft_weight_transform_base_get_filter (WeftWeightTransform *self);
+gboolean weft_weight_transform_base_refuse_stars (WeftWeightTransformBase *self, GError **error);
+void weft_weight_transform_base_take_written (WeftWeightTransformBase *self, GStrv sources, GStrv targets);
 
 G_END_DECLS

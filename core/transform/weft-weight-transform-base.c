@@ -32,8 +32,8 @@ call_prepare (WeftWeightTransform *self, GError **error)
 static gchar *
 call_rename_key (WeftWeightTransform *self, const gchar *key, gchar **source_pattern, GError **error)
 {
-  return WEFT_WEIGHT_TRANSFORM_BASE_GET_CLASS (self)->rename_key (WEFT_WEIGHT_TRANSFORM_BASE (self), key, source_pattern,
-                                                                  error);
+  return WEFT_WEIGHT_TRANSFORM_BASE_GET_CLASS (self)->rename_key (WEFT_WEIGHT_TRANSFORM_BASE (self), key,
+                                                                  source_pattern, error);
 }
 
 static WeftWeightTransform *
@@ -60,7 +60,8 @@ weft_weight_transform_base_iface_init (WeftWeightTransformInterface *iface)
 
 G_DEFINE_TYPE_WITH_CODE (WeftWeightTransformBase, weft_weight_transform_base, G_TYPE_OBJECT,
                          G_ADD_PRIVATE (WeftWeightTransformBase)
-                         G_IMPLEMENT_INTERFACE (WEFT_TYPE_WEIGHT_TRANSFORM, weft_weight_transform_base_iface_init))
+                             G_IMPLEMENT_INTERFACE (WEFT_TYPE_WEIGHT_TRANSFORM,
+                                                    weft_weight_transform_base_iface_init))
 
 static void
 weft_weight_transform_base_init (WeftWeightTransformBase *self)
@@ -70,8 +71,8 @@ weft_weight_transform_base_init (WeftWeightTransformBase *self)
 static void
 weft_weight_transform_base_set_property (GObject *object, guint id, const GValue *value, GParamSpec *pspec)
 {
-  WeftWeightTransformBasePrivate *priv
-      = weft_weight_transform_base_get_instance_private (WEFT_WEIGHT_TRANSFORM_BASE (object));
+  WeftWeightTransformBasePrivate *priv =
+      weft_weight_transform_base_get_instance_private (WEFT_WEIGHT_TRANSFORM_BASE (object));
 
   switch (id)
     {
@@ -92,8 +93,8 @@ weft_weight_transform_base_set_property (GObject *object, guint id, const GValue
 static void
 weft_weight_transform_base_get_property (GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
-  WeftWeightTransformBasePrivate *priv
-      = weft_weight_transform_base_get_instance_private (WEFT_WEIGHT_TRANSFORM_BASE (object));
+  WeftWeightTransformBasePrivate *priv =
+      weft_weight_transform_base_get_instance_private (WEFT_WEIGHT_TRANSFORM_BASE (object));
 
   switch (id)
     {
@@ -114,8 +115,8 @@ weft_weight_transform_base_get_property (GObject *object, guint id, GValue *valu
 static void
 weft_weight_transform_base_finalize (GObject *object)
 {
-  WeftWeightTransformBasePrivate *priv
-      = weft_weight_transform_base_get_instance_private (WEFT_WEIGHT_TRANSFORM_BASE (object));
+  WeftWeightTransformBasePrivate *priv =
+      weft_weight_transform_base_get_instance_private (WEFT_WEIGHT_TRANSFORM_BASE (object));
 
   g_strfreev (priv->source_patterns);
   g_strfreev (priv->target_patterns);
@@ -160,8 +161,8 @@ weft_weight_transform_base_real_prepare (WeftWeightTransformBase *self, GError *
 }
 
 static gboolean
-append_capture (WeftWeightTransformBase *self, GString *name, const gchar *text, const WeftPatternMatch *match,
-                guint number, GError **error)
+append_capture (WeftWeightTransformBase *self, GString *name, const gchar *text,
+                const WeftPatternMatch *match, guint number, GError **error)
 {
   WeftPatternSpan span = match->captures[number];
   g_autofree gchar *capture = NULL;
@@ -179,8 +180,8 @@ append_capture (WeftWeightTransformBase *self, GString *name, const gchar *text,
 }
 
 static GString *
-write_target (WeftWeightTransformBase *self, const gchar *target, const gchar *text, const WeftPatternMatch *match,
-              GError **error)
+write_target (WeftWeightTransformBase *self, const gchar *target, const gchar *text,
+              const WeftPatternMatch *match, GError **error)
 {
   g_autoptr (GString) name = g_string_new (NULL);
 
@@ -199,8 +200,8 @@ write_target (WeftWeightTransformBase *self, const gchar *target, const gchar *t
 }
 
 static gchar *
-weft_weight_transform_base_real_rename_key (WeftWeightTransformBase *self, const gchar *key, gchar **source_pattern,
-                                            GError **error)
+weft_weight_transform_base_real_rename_key (WeftWeightTransformBase *self, const gchar *key,
+                                            gchar **source_pattern, GError **error)
 {
   WeftWeightTransformBaseClass *klass = WEFT_WEIGHT_TRANSFORM_BASE_GET_CLASS (self);
   WeftTransformState *state = weft_weight_transform_get_state (WEFT_WEIGHT_TRANSFORM (self));
@@ -209,12 +210,15 @@ weft_weight_transform_base_real_rename_key (WeftWeightTransformBase *self, const
   const gchar *rest;
   gsize consumed;
 
-  if (state->pattern == NULL || !weft_weight_transform_enter_scope (WEFT_WEIGHT_TRANSFORM (self), key, &consumed))
+  if (state->pattern == NULL
+      || !weft_weight_transform_enter_scope (WEFT_WEIGHT_TRANSFORM (self), key, &consumed))
     return NULL;
   rest = key + consumed;
-  if (!weft_pattern_search (state->pattern, rest, &match, error) || !klass->accept_branch (self, match.branch))
+  if (!weft_pattern_search (state->pattern, rest, &match, error)
+      || !klass->accept_branch (self, match.branch))
     return NULL;
-  name = write_target (self, state->targets[klass->targets_are_paired ? match.branch : 0], rest, &match, error);
+  name =
+      write_target (self, state->targets[klass->targets_are_paired ? match.branch : 0], rest, &match, error);
   if (name == NULL)
     return NULL;
   g_string_prepend_len (name, key, (gssize) consumed + match.captures[0].start);
@@ -230,8 +234,8 @@ weft_weight_transform_base_real_accept_branch (WeftWeightTransformBase *self, gu
 }
 
 static gchar *
-weft_weight_transform_base_real_resolve_capture (WeftWeightTransformBase *self, const gchar *capture, guint number,
-                                                 GError **error)
+weft_weight_transform_base_real_resolve_capture (WeftWeightTransformBase *self, const gchar *capture,
+                                                 guint number, GError **error)
 {
   return g_strdup (capture);
 }
@@ -269,9 +273,9 @@ weft_weight_transform_base_class_init (WeftWeightTransformBaseClass *klass)
    *
    * Since: 1.0
    */
-  properties[PROP_SOURCE_PATTERNS]
-      = g_param_spec_boxed ("source-patterns", "Source patterns", "Regular expressions that find a key", G_TYPE_STRV,
-                            G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  properties[PROP_SOURCE_PATTERNS] =
+      g_param_spec_boxed ("source-patterns", "Source patterns", "Regular expressions that find a key",
+                          G_TYPE_STRV, G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
 
   /**
    * WeftWeightTransformBase:target-patterns:
@@ -280,9 +284,9 @@ weft_weight_transform_base_class_init (WeftWeightTransformBaseClass *klass)
    *
    * Since: 1.0
    */
-  properties[PROP_TARGET_PATTERNS]
-      = g_param_spec_boxed ("target-patterns", "Target patterns", "What is written in place of what was found", G_TYPE_STRV,
-                            G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  properties[PROP_TARGET_PATTERNS] =
+      g_param_spec_boxed ("target-patterns", "Target patterns", "What is written in place of what was found",
+                          G_TYPE_STRV, G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
 
   /**
    * WeftWeightTransformBase:match-patterns:
@@ -292,9 +296,9 @@ weft_weight_transform_base_class_init (WeftWeightTransformBaseClass *klass)
    *
    * Since: 1.0
    */
-  properties[PROP_MATCH_PATTERNS]
-      = g_param_spec_boxed ("match-patterns", "Match patterns", "Regular expressions to search in place of the sources",
-                            G_TYPE_STRV, G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
+  properties[PROP_MATCH_PATTERNS] = g_param_spec_boxed (
+      "match-patterns", "Match patterns", "Regular expressions to search in place of the sources",
+      G_TYPE_STRV, G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS);
   g_object_class_install_properties (object_class, N_PROPERTIES, properties);
 }
 
@@ -333,10 +337,11 @@ weft_weight_transform_base_refuse_stars (WeftWeightTransformBase *self, GError *
   for (guint i = 0; state->targets[i] != NULL && !state->is_inverse; i++)
     if (strchr (state->targets[i], '*') != NULL)
       {
-        g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                     "target '%s' holds a '*' that no operation replaces by a number; capture the number in the source, as "
-                     "'layers.(\\d+).', and write '\\1' in the target",
-                     state->written_targets[i]);
+        g_set_error (
+            error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+            "target '%s' holds a '*' that no operation replaces by a number; capture the number in the source, as "
+            "'layers.(\\d+).', and write '\\1' in the target",
+            state->written_targets[i]);
         return FALSE;
       }
   return TRUE;
@@ -348,7 +353,8 @@ WeftPattern *
 weft_weight_transform_base_get_filter (WeftWeightTransform *self)
 {
   if (!WEFT_IS_WEIGHT_TRANSFORM_BASE (self)
-      || WEFT_WEIGHT_TRANSFORM_BASE_GET_CLASS (self)->rename_key != weft_weight_transform_base_real_rename_key)
+      || WEFT_WEIGHT_TRANSFORM_BASE_GET_CLASS (self)->rename_key
+             != weft_weight_transform_base_real_rename_key)
     return NULL;
   return weft_weight_transform_get_state (self)->pattern;
 }
@@ -387,8 +393,8 @@ weft_weight_transform_resolve_targets (WeftWeightTransform *self, const gchar *k
     }
   for (guint i = 0; state->targets[i] != NULL; i++)
     {
-      g_autoptr (GString) target
-          = write_target (WEFT_WEIGHT_TRANSFORM_BASE (self), state->targets[i], key + consumed, &match, error);
+      g_autoptr (GString) target =
+          write_target (WEFT_WEIGHT_TRANSFORM_BASE (self), state->targets[i], key + consumed, &match, error);
 
       if (target == NULL)
         return NULL;

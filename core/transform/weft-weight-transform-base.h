@@ -16,7 +16,9 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_DERIVABLE_TYPE (WeftWeightTransformBase, weft_weight_transform_base, WEFT, WEIGHT_TRANSFORM_BASE, GObject)
+WEFT_PUBLIC
+G_DECLARE_DERIVABLE_TYPE (WeftWeightTransformBase, weft_weight_transform_base, WEFT, WEIGHT_TRANSFORM_BASE,
+                          GObject)
 
 /**
  * WeftWeightTransformBaseClass:
@@ -55,7 +57,8 @@ struct _WeftWeightTransformBaseClass
    *
    * Returns: (transfer full) (nullable): the new key, or %NULL if the rule does not match
    */
-  gchar *(*rename_key) (WeftWeightTransformBase *self, const gchar *key, gchar **source_pattern, GError **error);
+  gchar *(*rename_key) (WeftWeightTransformBase *self, const gchar *key, gchar **source_pattern,
+                        GError **error);
 
   /**
    * WeftWeightTransformBaseClass::accept_branch:
@@ -75,7 +78,8 @@ struct _WeftWeightTransformBaseClass
    *
    * Returns: (transfer full): the text to write in its place
    */
-  gchar *(*resolve_capture) (WeftWeightTransformBase *self, const gchar *capture, guint number, GError **error);
+  gchar *(*resolve_capture) (WeftWeightTransformBase *self, const gchar *capture, guint number,
+                             GError **error);
 
   /**
    * WeftWeightTransformBaseClass::dup_inverse:

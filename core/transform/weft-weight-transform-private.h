@@ -23,12 +23,12 @@ typedef struct
   gboolean is_used;
 } WeftTransformState;
 
-WeftTransformState  *weft_weight_transform_get_state (WeftWeightTransform *self);
-WeftWeightTransform *weft_weight_transform_clone     (WeftWeightTransform *self, gboolean is_inverse);
-gboolean             weft_weight_transform_set_all_patterns (WeftWeightTransform *self, const gchar *const *sources,
-                                                             const gchar *const *targets, const gchar *const *match_patterns,
-                                                             GError **error);
-gchar               *weft_weight_transform_try       (WeftWeightTransform *self, const gchar *key, gchar **source_pattern,
-                                                      GError **error);
+WeftTransformState *weft_weight_transform_get_state (WeftWeightTransform *self);
+WeftWeightTransform *weft_weight_transform_clone (WeftWeightTransform *self, gboolean is_inverse);
+gboolean weft_weight_transform_set_all_patterns (WeftWeightTransform *self, const gchar *const *sources,
+                                                 const gchar *const *targets,
+                                                 const gchar *const *match_patterns, GError **error);
+gchar *weft_weight_transform_try (WeftWeightTransform *self, const gchar *key, gchar **source_pattern,
+                                  GError **error);
 
 G_END_DECLS

@@ -8,10 +8,9 @@
 
 G_DEFINE_INTERFACE (WeftWeightTransform, weft_weight_transform, G_TYPE_OBJECT)
 
-static G_DEFINE_QUARK (weft-transform-state, weft_transform_state)
+static G_DEFINE_QUARK (weft - transform - state, weft_transform_state)
 
-static void
-weft_weight_transform_default_init (WeftWeightTransformInterface *iface)
+    static void weft_weight_transform_default_init (WeftWeightTransformInterface *iface)
 {
 }
 
@@ -156,12 +155,13 @@ weft_weight_transform_copy (WeftWeightTransform *self, GError **error)
 
 /* weft_weight_transform_try: renames without noting that the rule was used. */
 gchar *
-weft_weight_transform_try (WeftWeightTransform *self, const gchar *key, gchar **source_pattern, GError **error)
+weft_weight_transform_try (WeftWeightTransform *self, const gchar *key, gchar **source_pattern,
+                           GError **error)
 {
   g_autoptr (GError) local_error = NULL;
   g_autofree gchar *pattern = NULL;
-  g_autofree gchar *renamed
-      = WEFT_WEIGHT_TRANSFORM_GET_IFACE (self)->rename_key (self, key, &pattern, &local_error);
+  g_autofree gchar *renamed =
+      WEFT_WEIGHT_TRANSFORM_GET_IFACE (self)->rename_key (self, key, &pattern, &local_error);
 
   if (local_error != NULL)
     {
@@ -173,8 +173,8 @@ weft_weight_transform_try (WeftWeightTransform *self, const gchar *key, gchar **
   if (renamed == NULL)
     return NULL;
   if (source_pattern != NULL)
-    *source_pattern
-        = pattern != NULL ? g_steal_pointer (&pattern) : g_strdup (weft_weight_transform_get_kind (self));
+    *source_pattern =
+        pattern != NULL ? g_steal_pointer (&pattern) : g_strdup (weft_weight_transform_get_kind (self));
   return g_steal_pointer (&renamed);
 }
 
@@ -192,7 +192,8 @@ weft_weight_transform_try (WeftWeightTransform *self, const gchar *key, gchar **
  * Since: 1.0
  */
 gchar *
-weft_weight_transform_rename_key (WeftWeightTransform *self, const gchar *key, gchar **source_pattern, GError **error)
+weft_weight_transform_rename_key (WeftWeightTransform *self, const gchar *key, gchar **source_pattern,
+                                  GError **error)
 {
   g_autofree gchar *renamed = NULL;
 
@@ -388,7 +389,8 @@ weft_weight_transform_describe (WeftWeightTransform *self)
  * Since: 1.0
  */
 void
-weft_weight_transform_set_scope (WeftWeightTransform *self, const gchar *scope_prefix, const gchar *base_model_prefix)
+weft_weight_transform_set_scope (WeftWeightTransform *self, const gchar *scope_prefix,
+                                 const gchar *base_model_prefix)
 {
   WeftTransformState *state = weft_weight_transform_get_state (self);
 
@@ -543,8 +545,9 @@ weft_weight_transform_set_used (WeftWeightTransform *self, gboolean used)
 /* weft_weight_transform_set_all_patterns: weft_weight_transform_set_patterns(), and expressions to search in place of the
  * sources, or %NULL. */
 gboolean
-weft_weight_transform_set_all_patterns (WeftWeightTransform *self, const gchar *const *sources, const gchar *const *targets,
-                                        const gchar *const *match_patterns, GError **error)
+weft_weight_transform_set_all_patterns (WeftWeightTransform *self, const gchar *const *sources,
+                                        const gchar *const *targets, const gchar *const *match_patterns,
+                                        GError **error)
 {
   WeftTransformState *state = weft_weight_transform_get_state (self);
   g_auto (GStrv) new_sources = NULL;
@@ -561,9 +564,11 @@ weft_weight_transform_set_all_patterns (WeftWeightTransform *self, const gchar *
                    sources[0] == NULL ? "source" : "target");
       return FALSE;
     }
-  if (match_patterns != NULL && g_strv_length ((gchar **) match_patterns) != g_strv_length ((gchar **) sources))
+  if (match_patterns != NULL
+      && g_strv_length ((gchar **) match_patterns) != g_strv_length ((gchar **) sources))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "%u match patterns and %u sources; write one for each source",
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+                   "%u match patterns and %u sources; write one for each source",
                    g_strv_length ((gchar **) match_patterns), g_strv_length ((gchar **) sources));
       return FALSE;
     }
@@ -575,7 +580,8 @@ weft_weight_transform_set_all_patterns (WeftWeightTransform *self, const gchar *
       new_sources = g_strdupv ((gchar **) match_patterns);
     }
   /* A copy shares the compiled pattern of its original. */
-  if (state->pattern == NULL || !g_strv_equal (list_or_empty (state->sources), (const gchar *const *) new_sources))
+  if (state->pattern == NULL
+      || !g_strv_equal (list_or_empty (state->sources), (const gchar *const *) new_sources))
     {
       g_clear_pointer (&state->pattern, weft_pattern_unref);
       state->pattern = weft_pattern_new ((const gchar *const *) new_sources, error);
@@ -603,8 +609,8 @@ weft_weight_transform_set_all_patterns (WeftWeightTransform *self, const gchar *
  * Since: 1.0
  */
 gboolean
-weft_weight_transform_set_patterns (WeftWeightTransform *self, const gchar *const *sources, const gchar *const *targets,
-                                    GError **error)
+weft_weight_transform_set_patterns (WeftWeightTransform *self, const gchar *const *sources,
+                                    const gchar *const *targets, GError **error)
 {
   return weft_weight_transform_set_all_patterns (self, sources, targets, NULL, error);
 }

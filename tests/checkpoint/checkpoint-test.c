@@ -2,6 +2,7 @@
 /* Which files of a folder make a checkpoint, and what the index must say. */
 #include "fixture-private.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* @files: one file a line. "NAME = tensors" is a shard, "NAME < text" any other file. @found: the names in order, or the
@@ -278,6 +279,23 @@ test_dim_limit (void)
   fixture_remove_tree (folder);
 }
 
+/* Opening a pipe would wait for a writer. */
+static void
+test_pipe (void)
+{
+  g_autofree gchar *folder = fixture_folder ();
+  g_autofree gchar *path = g_build_filename (folder, "model.safetensors.index.json", NULL);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_cmpint (mkfifo (path, 0666), ==, 0);
+  g_assert_null (weft_checkpoint_open (path, NULL, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT);
+  g_clear_error (&error);
+  g_assert_null (weft_checkpoint_open (folder, NULL, &error));
+  g_assert_nonnull (error);
+  fixture_remove_tree (folder);
+}
+
 static void
 test_cancelled (void)
 {
@@ -326,6 +344,7 @@ main (int argc, char **argv)
   g_test_add_data_func ("/checkpoint/values/pread", GINT_TO_POINTER (WEFT_IO_BACKEND_PREAD), test_values);
   g_test_add_data_func ("/checkpoint/values/mmap", GINT_TO_POINTER (WEFT_IO_BACKEND_MMAP), test_values);
   g_test_add_func ("/checkpoint/dim-limit", test_dim_limit);
+  g_test_add_func ("/checkpoint/pipe", test_pipe);
   g_test_add_func ("/checkpoint/cancelled", test_cancelled);
   g_test_add_func ("/checkpoint/unreadable", test_unreadable);
   return g_test_run ();

@@ -121,14 +121,19 @@ fixture_outputs (const gchar *tensors)
       g_autofree gchar *dtype = g_strndup (items[i], (gsize) (open - items[i]));
       g_autofree gchar *inner = g_strndup (open + 1, (gsize) (close - open - 1));
       g_auto (GStrv) texts = g_strsplit (inner, ",", -1);
-      gint64 dims[WEFT_MAX_RANK];
+      gint64 dims[WEFT_MAX_RANK], n_bytes;
       gsize n_dims = 0;
+      WeftShape shape;
       g_autoptr (GError) error = NULL;
+      g_autoptr (GBytes) zeros = NULL;
       g_autoptr (WeftTensor) tensor = NULL;
 
-      for (; texts[n_dims] != NULL; n_dims++)
+      for (; texts[n_dims] != NULL && *texts[n_dims] != '\0'; n_dims++)
         dims[n_dims] = g_ascii_strtoll (texts[n_dims], NULL, 10);
-      tensor = weft_tensor_new_constant (weft_dtype_from_name (dtype), dims, n_dims, 0, &error);
+      g_assert_true (weft_shape_init (&shape, dims, n_dims, &error));
+      g_assert_true (weft_shape_count_bytes (&shape, weft_dtype_from_name (dtype), &n_bytes, &error));
+      zeros = g_bytes_new_take (g_malloc0 ((gsize) n_bytes), (gsize) n_bytes);
+      tensor = weft_tensor_new_from_bytes (weft_dtype_from_name (dtype), dims, n_dims, zeros, &error);
       g_assert_no_error (error);
       weft_state_dict_add (outputs, close + 2, tensor, &error);
       g_assert_no_error (error);

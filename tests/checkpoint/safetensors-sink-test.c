@@ -203,6 +203,70 @@ test_defaults (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
   g_assert_false (fixture_exists (f->out, "config.json"));
 }
 
+static void
+check_same_file (const gchar *folder, const gchar *other, const gchar *name)
+{
+  g_autoptr (GBytes) a = fixture_read (folder, name);
+  g_autoptr (GBytes) b = fixture_read (other, name);
+
+  g_assert_true (g_bytes_equal (a, b));
+}
+
+/* Recorded headers and index give the source back, byte for byte: not in our order, not padded, without metadata. */
+static void
+test_verbatim (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  static const gchar *const names[] = { "s1.safetensors", "s2.safetensors", NULL };
+  g_autoptr (GPtrArray) headers = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = sink_new (f, WEFT_OUTPUT_FLAGS_NONE);
+  g_autoptr (WeftShardLayout) layout = NULL;
+
+  for (guint i = 0; i < 2; i++)
+    g_ptr_array_add (headers, weft_shard_read_header (weft_checkpoint_get_shard (f->source, i), &error));
+  layout = weft_shard_layout_new_verbatim (weft_checkpoint_get_state_dict (f->source), names, headers,
+                                           weft_checkpoint_get_index_name (f->source),
+                                           weft_checkpoint_get_index (f->source), &error);
+  g_assert_no_error (error);
+  weft_safetensors_sink_set_layout (sink, layout);
+  g_assert_true (write_outputs (f, sink, &error));
+  g_assert_no_error (error);
+  check_output (f);
+  check_same_file (f->source_path, f->out, "s1.safetensors");
+  check_same_file (f->source_path, f->out, "s2.safetensors");
+  check_same_file (f->source_path, f->out, "model.safetensors.index.json");
+  check_same_file (f->source_path, f->out, "config.json");
+}
+
+/* F58: one tensor of each dtype, one without elements, one scalar. */
+static void
+test_every_dtype (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  g_autoptr (WeftStateDict) outputs = fixture_outputs (
+      "BOOL[8] 0, F4[8] 1, F6_E2M3[8] 2, F6_E3M2[8] 3, U8[8] 4, I8[8] 5, F8_E5M2[8] 6, F8_E4M3[8] 7, "
+      "F8_E4M3FNUZ[8] 8, F8_E5M2FNUZ[8] 9, I16[8] 10, U16[8] 11, F16[8] 12, BF16[8] 13, I32[8] 14, "
+      "U32[8] 15, F32[8] 16, C64[8] 17, F64[8] 18, I64[8] 19, U64[8] 20, F32[0,3] 21, F32[] 22");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = weft_safetensors_sink_new (f->out, &error);
+  g_autoptr (WeftCheckpoint) checkpoint = NULL;
+  WeftStateDict *found;
+
+  g_assert_true (weft_sink_write (WEFT_SINK (sink), outputs, NULL, NULL, NULL, &error));
+  g_assert_no_error (error);
+  checkpoint = weft_checkpoint_open (f->out, NULL, &error);
+  g_assert_no_error (error);
+  found = weft_checkpoint_get_state_dict (checkpoint);
+  g_assert_cmpuint (weft_state_dict_get_n_tensors (found), ==, 23);
+  for (guint i = 0; i < 23; i++)
+    {
+      WeftTensor *written = weft_state_dict_get_tensor (outputs, i);
+      WeftTensor *read = weft_state_dict_lookup (found, weft_state_dict_get_name (outputs, i));
+
+      g_assert_cmpint (weft_tensor_get_dtype (read), ==, weft_tensor_get_dtype (written));
+      g_assert_true (weft_shape_equal (weft_tensor_get_shape (read), weft_tensor_get_shape (written)));
+    }
+}
+
 /* @out: where to write, below the folder; @existing: a file that is there before. */
 typedef struct
 {
@@ -554,6 +618,8 @@ main (int argc, char **argv)
   ADD ("single-file", NULL, test_single_file);
   ADD ("single-file-needs-one", NULL, test_single_file_needs_one);
   ADD ("defaults", NULL, test_defaults);
+  ADD ("verbatim", NULL, test_verbatim);
+  ADD ("every-dtype", NULL, test_every_dtype);
   for (guint i = 0; i < G_N_ELEMENTS (refused_cases); i++)
     {
       g_autofree gchar *path = g_strconcat ("/safetensors-sink/refused/", refused_cases[i].name, NULL);

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: examples-test MESON BUILD EXAMPLES
+"""Usage: examples-test MESON BUILD SOURCE [--bindings]
 
-Installs the library into a scratch folder, builds each example against that and nothing else, runs its tests, and runs
-the conformance suite with the example's ops in place of ours.
+Installs the library into a scratch folder. There, and with nothing else of this tree, each example converts the golden
+model `ernie4_5_vl_moe` and reverts it, with our op denied; the one in C is also built, and runs the conformance suite.
 """
 
+import filecmp
 import os
 import re
 import shutil
@@ -13,36 +14,104 @@ import subprocess
 import sys
 import tempfile
 
-# Folder of an example -> the plugin of ours that it replaces, and its own id.
-EXAMPLES = {"ernie-op-c": ("ernie", "ernie-example")}
+MESON, BUILD, SOURCE = sys.argv[1:4]
+MODEL = os.path.join(SOURCE, "tests", "golden", "models", "ernie4_5_vl_moe")
+sys.path.insert(0, os.path.join(SOURCE, "tests", "golden"))
+sys.dont_write_bytecode = True
+
+import compare  # noqa: E402
 
 
-def install(meson, build, scratch):
-    """Installs into scratch and lets the pkg-config files say so. Returns their folder."""
-    subprocess.run([meson, "install", "-C", build, "--destdir", scratch, "--no-rebuild", "--quiet"], check=True)
-    folders = [path for path, _, names in os.walk(scratch) if "weft-1.pc" in names]
-    assert len(folders) == 1, folders
-    for name in os.listdir(folders[0]):
-        path = os.path.join(folders[0], name)
-        with open(path) as file:
-            text = file.read()
-        with open(path, "w") as file:
-            file.write(re.sub(r"(?m)^prefix=", f"prefix={scratch}", text))
+def run(*words, **options):
+    print("+", *words, flush=True)
+    subprocess.run(words, check=True, **options)
+
+
+def find_folder(root, name):
+    """The folder below root that holds a file with that name."""
+    folders = [path for path, _, names in os.walk(root) if name in names]
+    assert len(folders) == 1, (name, folders)
     return folders[0]
 
 
+class Installed:
+    """The library, installed below a root that is not its prefix, and the environment that finds it there."""
+
+    def __init__(self, root):
+        run(MESON, "install", "-C", BUILD, "--destdir", root, "--no-rebuild", "--quiet")
+        self.root = root
+        self.programs = find_folder(root, "weft")
+        packages = find_folder(root, "weft-1.pc")
+        for name in os.listdir(packages):
+            self.move_prefix(os.path.join(packages, name))
+        self.environment = dict(
+            os.environ, PKG_CONFIG_PATH=packages, LD_LIBRARY_PATH=os.path.dirname(packages), WEFT_PLUGIN_DENY="ernie",
+            WEFT_PLUGIN_SYSTEM_PATH=os.path.join(os.path.dirname(packages), "weft-1", "plugins"), PYTHONDONTWRITEBYTECODE="1")
+
+    def move_prefix(self, path):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(re.sub(r"(?m)^prefix=", f"prefix={self.root}", text))
+
+    def find_bindings(self):
+        """Lets Python and JavaScript find the typelibs and the overrides."""
+        overrides = os.path.dirname(os.path.dirname(find_folder(self.root, "Weft.py")))
+        self.environment.update(GI_TYPELIB_PATH=find_folder(self.root, "Weft-1.0.typelib"), PYTHONPATH=overrides,
+                                GJS_PATH=os.path.dirname(find_folder(self.root, "Weft.js")))
+
+    def check_model(self, scratch, *command, **environment):
+        """The command converts the golden model and takes it back, with the ops of the example."""
+        environment = dict(self.environment, **environment)
+        runtime, back = os.path.join(scratch, "runtime"), os.path.join(scratch, "back")
+        original = os.path.join(MODEL, "original")
+        run(*command, "convert", original, "--module-tree", os.path.join(MODEL, "skeleton.json"), "--dtype", "auto", "-o", runtime,
+            env=environment)
+        problem = compare.difference(compare.read_checkpoint(runtime), compare.read_file(os.path.join(MODEL, "runtime.safetensors")))
+        assert problem is None, problem
+        run(*command, "revert", runtime, "-o", back, env=environment)
+        assert sorted(os.listdir(back)) == sorted(os.listdir(original))
+        for name in os.listdir(original):
+            assert filecmp.cmp(os.path.join(original, name), os.path.join(back, name), shallow=False), name
+        shutil.rmtree(runtime)
+        shutil.rmtree(back)
+
+
+def check_refused(installed):
+    """Without an example there is no such op: the examples are what the rest of this test runs."""
+    words = (os.path.join(installed.programs, "weft"), "plan", os.path.join(MODEL, "original"))
+    refused = subprocess.run(words, env=installed.environment, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0 and "ErnieFuseAndSplitTextVisionExperts" in refused.stderr, refused
+
+
+def check_c(installed, scratch):
+    source = os.path.join(scratch, "ernie-op-c")
+    plugins = os.path.join(source, "build")
+    shutil.copytree(os.path.join(SOURCE, "examples", "ernie-op-c"), source, ignore=shutil.ignore_patterns("build"))
+    for words in (["setup", "build"], ["compile", "-C", "build"], ["test", "-C", "build", "check"]):
+        run(MESON, *words, cwd=source, env=installed.environment)
+    installed.check_model(scratch, os.path.join(installed.programs, "weft"), WEFT_PLUGIN_PATH=plugins)
+
+
+def check_scripts(installed, scratch):
+    installed.find_bindings()
+    for program, wrapper, example in (("/usr/bin/python3", "weft-python", "ernie-op-python/ernie_example.py"),
+                                      ("gjs -m", "weft-gjs", "ernie-op-javascript/ernie-example.js")):
+        interpreter = program.split()
+        if shutil.which(interpreter[0]) is None:
+            print(f"{example}: skipped, no {interpreter[0]}")
+            continue
+        installed.check_model(scratch, *interpreter, os.path.join(installed.programs, wrapper), "--plugin",
+                              os.path.join(SOURCE, "examples", example))
+
+
 def main():
-    meson, build, examples = sys.argv[1:]
     with tempfile.TemporaryDirectory() as scratch:
-        packages = install(meson, build, os.path.join(scratch, "installed"))
-        environment = dict(os.environ, PKG_CONFIG_PATH=packages, LD_LIBRARY_PATH=os.path.dirname(packages))
-        for name, (replaced, own) in EXAMPLES.items():
-            source = os.path.join(scratch, name)
-            shutil.copytree(os.path.join(examples, name), source, ignore=shutil.ignore_patterns("build"))
-            for words in (["setup", "build"], ["compile", "-C", "build"], ["test", "-C", "build"]):
-                subprocess.run([meson, *words], cwd=source, env=environment, check=True)
-            subprocess.run([os.path.join(build, "tests", "check", "check-test"), own], check=True, env=dict(
-                environment, WEFT_PLUGIN_PATH=os.path.join(source, "build"), WEFT_PLUGIN_DENY=replaced))
+        installed = Installed(os.path.join(scratch, "installed"))
+        check_refused(installed)
+        check_c(installed, scratch)
+        if "--bindings" in sys.argv:
+            check_scripts(installed, scratch)
 
 
 if __name__ == "__main__":

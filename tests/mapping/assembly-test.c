@@ -43,13 +43,14 @@ new_tree (const gchar *base_prefix, const gchar *sub_models)
   g_autoptr (GError) error = NULL;
   WeftModuleTree *tree;
 
-  g_string_printf (text, "{'class':'R','model_type':'r','base_model_prefix':'%s','sub_models':[", base_prefix);
+  g_string_printf (text, "{'class':'R','model_type':'r','base_model_prefix':'%s','sub_models':[",
+                   base_prefix);
   for (guint i = 0; list[i] != NULL; i++)
     {
       g_auto (GStrv) parts = g_strsplit (list[i], ":", 3);
 
-      g_string_append_printf (text, "%s{'fqn':'%s','class':'%s','model_type':'%s'}", i > 0 ? "," : "", parts[0], parts[1],
-                              parts[2]);
+      g_string_append_printf (text, "%s{'fqn':'%s','class':'%s','model_type':'%s'}", i > 0 ? "," : "",
+                              parts[0], parts[1], parts[2]);
     }
   g_string_append (text, "]}");
   root = parse (text->str);
@@ -68,7 +69,8 @@ describe (WeftTransformList *list)
     {
       WeftWeightTransform *rule = weft_transform_list_get_transform (list, i);
 
-      g_string_append_printf (text, "%s%s", i > 0 ? " " : "", weft_weight_transform_get_written_sources (rule)[0]);
+      g_string_append_printf (text, "%s%s", i > 0 ? " " : "",
+                              weft_weight_transform_get_written_sources (rule)[0]);
       if (weft_weight_transform_get_scope_prefix (rule) != NULL)
         g_string_append_printf (text, "@%s", weft_weight_transform_get_scope_prefix (rule));
     }
@@ -133,24 +135,29 @@ test_order (void)
   list = weft_mapping_assemble (registry, tree, key_mapping, TRUE, &error);
   g_assert_no_error (error);
   text = describe (list);
-  g_assert_cmpstr (text, ==,
-                   "k1 k2 C t@a LayerNorm.gamma LayerNorm.beta .weight_g .weight_v ^model\\.language_model\\.model");
-  g_assert_cmpstr (weft_weight_transform_get_origin (weft_transform_list_get_transform (list, 1)), ==, "key_mapping");
-  g_assert_cmpuint (weft_weight_transform_get_origin_index (weft_transform_list_get_transform (list, 1)), ==, 1);
+  g_assert_cmpstr (
+      text, ==,
+      "k1 k2 C t@a LayerNorm.gamma LayerNorm.beta .weight_g .weight_v ^model\\.language_model\\.model");
+  g_assert_cmpstr (weft_weight_transform_get_origin (weft_transform_list_get_transform (list, 1)), ==,
+                   "key_mapping");
+  g_assert_cmpuint (weft_weight_transform_get_origin_index (weft_transform_list_get_transform (list, 1)), ==,
+                    1);
 }
 
 static void
 test_llava (void)
 {
   static const gchar *const rows[][2] = {
-    { "language_model.model.layers.0.mlp.up_proj.weight", "model.language_model.layers.0.mlp.up_proj.weight" },
+    { "language_model.model.layers.0.mlp.up_proj.weight",
+      "model.language_model.layers.0.mlp.up_proj.weight" },
     { "language_model.lm_head.weight", "lm_head.weight" },
     { "vision_tower.vision_model.pre_layrnorm.weight", "model.vision_tower.pre_layrnorm.weight" },
     { "model.language_model.norm.weight", "model.language_model.norm.weight" },
   };
   g_autoptr (WeftMappingRegistry) registry = weft_mapping_registry_new_shipped ();
   g_autoptr (WeftModuleTree) tree = new_tree (
-      "model", ":LlavaForConditionalGeneration:llava model:LlavaModel:llava model.vision_tower:CLIPVisionModel:clip_vision_model");
+      "model",
+      ":LlavaForConditionalGeneration:llava model:LlavaModel:llava model.vision_tower:CLIPVisionModel:clip_vision_model");
   g_autoptr (GError) error = NULL;
   g_autoptr (WeftTransformList) list = weft_mapping_assemble (registry, tree, NULL, TRUE, &error);
 
@@ -181,9 +188,11 @@ test_custom_code (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
-      g_autoptr (WeftMappingRegistry) registry
-          = rows[i].registered[0] != '\0' ? new_registry (rows[i].registered) : weft_mapping_registry_new_shipped ();
-      g_autoptr (WeftModuleTree) tree = new_tree ("", rows[i].registered[0] != '\0' ? ":XModel:x" : ":XModel:mixtral");
+      g_autoptr (WeftMappingRegistry) registry = rows[i].registered[0] != '\0'
+                                                     ? new_registry (rows[i].registered)
+                                                     : weft_mapping_registry_new_shipped ();
+      g_autoptr (WeftModuleTree) tree =
+          new_tree ("", rows[i].registered[0] != '\0' ? ":XModel:x" : ":XModel:mixtral");
       g_autoptr (JsonNode) config = parse ("{'auto_map':{'AutoModel':'modeling_x.XModel'}}");
       g_autoptr (WeftTransformList) list = NULL;
       g_autofree gchar *text = NULL;

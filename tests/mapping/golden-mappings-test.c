@@ -15,7 +15,8 @@ translate_operation (JsonObject *golden)
 
   json_object_set_string_member (operation, "type", json_object_get_string_member (golden, "op"));
   for (GList *member = members; member != NULL; member = member->next)
-    json_object_set_member (operation, member->data, json_node_copy (json_object_get_member (parameters, member->data)));
+    json_object_set_member (operation, member->data,
+                            json_node_copy (json_object_get_member (parameters, member->data)));
   return json_node_init_object (json_node_alloc (), operation);
 }
 
@@ -33,8 +34,9 @@ static void
 compare_member (const gchar *entry, const gchar *name, JsonNode *golden, JsonObject *dumped)
 {
   JsonNode *found = json_object_get_member (dumped, g_str_equal (name, "kind") ? "type" : name);
-  g_autoptr (JsonNode) wanted = g_str_equal (name, "operations") ? translate_operations (json_node_get_array (golden))
-                                                                 : json_node_copy (golden);
+  g_autoptr (JsonNode) wanted = g_str_equal (name, "operations")
+                                    ? translate_operations (json_node_get_array (golden))
+                                    : json_node_copy (golden);
   g_autofree gchar *wanted_text = weft_json_to_text (wanted, FALSE);
   g_autofree gchar *found_text = found != NULL ? weft_json_to_text (found, FALSE) : g_strdup ("nothing");
 
@@ -61,7 +63,8 @@ compare_both_ways (const gchar *entry, JsonObject *golden, JsonObject *dumped)
 {
   compare_rules (entry, golden, dumped);
   g_assert_true (json_object_has_member (dumped, "reverse"));
-  compare_rules (entry, json_object_get_object_member (golden, "reverse"), json_object_get_object_member (dumped, "reverse"));
+  compare_rules (entry, json_object_get_object_member (golden, "reverse"),
+                 json_object_get_object_member (dumped, "reverse"));
 }
 
 static void
@@ -82,7 +85,8 @@ test_entry (gconstpointer pointer)
     g_assert_cmpstr (alias, ==, wanted_alias);
   g_assert_nonnull (list);
   dumped = weft_mapping_describe_json (list);
-  g_assert_cmpuint (json_array_get_length (json_node_get_array (dumped)), ==, json_array_get_length (transforms));
+  g_assert_cmpuint (json_array_get_length (json_node_get_array (dumped)), ==,
+                    json_array_get_length (transforms));
   for (guint i = 0; i < json_array_get_length (transforms); i++)
     compare_both_ways (name, json_array_get_object_element (transforms, i),
                        json_array_get_object_element (json_node_get_array (dumped), i));
@@ -114,7 +118,8 @@ test_class_lookup (gconstpointer pointer)
       gboolean by_class = weft_mapping_registry_has (registry, class_name);
 
       g_assert_cmpstr (json_object_get_string_member (lookup, "via"), ==, by_class ? "class" : "model_type");
-      g_assert_cmpstr (json_object_get_string_member (lookup, "entry"), ==, by_class ? class_name : model_type);
+      g_assert_cmpstr (json_object_get_string_member (lookup, "entry"), ==,
+                       by_class ? class_name : model_type);
       g_assert_true (weft_mapping_registry_has (registry, json_object_get_string_member (lookup, "entry")));
     }
 }
@@ -142,7 +147,8 @@ main (int argc, char **argv)
     }
   g_test_add_data_func ("/mapping/names", entries, test_names);
   if (json_object_has_member (golden, "class_lookup"))
-    g_test_add_data_func ("/mapping/class-lookup", json_object_get_array_member (golden, "class_lookup"), test_class_lookup);
+    g_test_add_data_func ("/mapping/class-lookup", json_object_get_array_member (golden, "class_lookup"),
+                          test_class_lookup);
   status = g_test_run ();
   g_clear_object (&registry);
   return status;

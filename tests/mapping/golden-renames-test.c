@@ -11,10 +11,13 @@ static WeftTransformList *
 new_list (JsonObject *golden)
 {
   g_autoptr (GError) error = NULL;
-  WeftTransformList *list = weft_mapping_registry_lookup (registry, json_object_get_string_member (golden, "entry"), &error);
+  WeftTransformList *list =
+      weft_mapping_registry_lookup (registry, json_object_get_string_member (golden, "entry"), &error);
 
   g_assert_no_error (error);
-  for (guint i = 0; json_object_has_member (golden, "scope_prefix") && i < weft_transform_list_get_n_transforms (list); i++)
+  for (guint i = 0;
+       json_object_has_member (golden, "scope_prefix") && i < weft_transform_list_get_n_transforms (list);
+       i++)
     weft_weight_transform_set_scope (weft_transform_list_get_transform (list, i),
                                      json_object_get_string_member (golden, "scope_prefix"),
                                      json_object_get_string_member (golden, "base_model_prefix"));
@@ -82,7 +85,8 @@ check_forward (JsonObject *golden, WeftTransformList *list, const WeftRenamedKey
       return;
     }
   check (entry, key, "renamed", weft_renamed_key_get_name (renamed), get_text (golden, "renamed"));
-  check (entry, key, "converter", weft_renamed_key_get_converter_pattern (renamed), get_text (golden, "converter_pattern"));
+  check (entry, key, "converter", weft_renamed_key_get_converter_pattern (renamed),
+         get_text (golden, "converter_pattern"));
   check (entry, key, "steps", steps, wanted_steps);
 }
 
@@ -94,7 +98,8 @@ check_reverse (JsonObject *golden, WeftTransformList *list)
   const gchar *key = get_text (golden, "key");
   gint difference = find_difference (entry, key);
   g_autoptr (GError) error = NULL;
-  g_autoptr (WeftTransformList) inverse = weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NONE, &error);
+  g_autoptr (WeftTransformList) inverse =
+      weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NONE, &error);
   g_autoptr (WeftRenamedKey) reverted = NULL;
   g_autofree gchar *name = NULL;
 
@@ -133,8 +138,10 @@ test_cases (gconstpointer pointer)
                         && k < json_array_get_length (json_object_get_array_member (golden, "after"));
            k++)
         {
-          const gchar *earlier = json_array_get_string_element (json_object_get_array_member (golden, "after"), k);
-          g_autoptr (WeftRenamedKey) ignored = weft_transform_list_rename_key (list, earlier, NULL, NULL, &error);
+          const gchar *earlier =
+              json_array_get_string_element (json_object_get_array_member (golden, "after"), k);
+          g_autoptr (WeftRenamedKey) ignored =
+              weft_transform_list_rename_key (list, earlier, NULL, NULL, &error);
 
           g_assert_no_error (error);
         }
@@ -173,7 +180,8 @@ test_prefix_repair (gconstpointer pointer)
       for (guint k = 0; k < G_N_ELEMENTS (repair_differences); k++)
         if (g_str_equal (repair_differences[k].key, get_text (golden, "key")))
           wanted = repair_differences[k].renamed;
-      repaired = weft_transform_repair_prefix (get_text (golden, "key"), get_text (golden, "base_model_prefix"), model_keys);
+      repaired = weft_transform_repair_prefix (get_text (golden, "key"),
+                                               get_text (golden, "base_model_prefix"), model_keys);
       check ("prefix repair", get_text (golden, "key"), "renamed", repaired, wanted);
     }
 }
@@ -190,7 +198,8 @@ main (int argc, char **argv)
   golden = load_golden ("renames.json", &root);
   registry = weft_mapping_registry_new_shipped ();
   g_test_add_data_func ("/mapping/renames", json_object_get_array_member (golden, "cases"), test_cases);
-  g_test_add_data_func ("/mapping/prefix-repair", json_object_get_array_member (golden, "prefix_repair"), test_prefix_repair);
+  g_test_add_data_func ("/mapping/prefix-repair", json_object_get_array_member (golden, "prefix_repair"),
+                        test_prefix_repair);
   status = g_test_run ();
   g_clear_object (&registry);
   return status;

@@ -44,9 +44,11 @@ test_model (gconstpointer pointer)
 
           g_assert_cmpstr (weft_weight_transform_get_origin (rule), ==, entry);
           g_assert_cmpuint (weft_weight_transform_get_origin_index (rule), ==, k);
-          g_assert_cmpstr (weft_weight_transform_get_scope_prefix (rule), ==, get_text (sub_model, "scope_prefix"));
+          g_assert_cmpstr (weft_weight_transform_get_scope_prefix (rule), ==,
+                           get_text (sub_model, "scope_prefix"));
           if (weft_weight_transform_get_scope_prefix (rule) != NULL)
-            g_assert_cmpstr (weft_weight_transform_get_base_model_prefix (rule), ==, get_text (sub_model, "scope_base"));
+            g_assert_cmpstr (weft_weight_transform_get_base_model_prefix (rule), ==,
+                             get_text (sub_model, "scope_base"));
         }
     }
   g_assert_cmpuint (weft_transform_list_get_n_transforms (list), ==, position);

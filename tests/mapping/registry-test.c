@@ -40,7 +40,9 @@ static void
 test_unknown (void)
 {
   g_autoptr (WeftMappingRegistry) registry = weft_mapping_registry_new_shipped ();
-  static const gchar *const names[] = { "nothing", "", ".*", "../mappings/mixtral", "mixtral.json", "MIXTRAL" };
+  static const gchar *const names[] = {
+    "nothing", "", ".*", "../mappings/mixtral", "mixtral.json", "MIXTRAL"
+  };
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
@@ -188,7 +190,8 @@ test_all_files_are_listed (void)
 static void
 test_documentation (void)
 {
-  g_autofree gchar *path = g_build_filename (g_getenv ("WEFT_SOURCE_ROOT"), "docs", "write-a-mapping.md", NULL);
+  g_autofree gchar *path =
+      g_build_filename (g_getenv ("WEFT_SOURCE_ROOT"), "docs", "write-a-mapping.md", NULL);
   g_autofree gchar *text = NULL;
   const gchar *start;
   guint n_samples = 0;

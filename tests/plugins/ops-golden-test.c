@@ -7,15 +7,11 @@
 
 /* Ops that belong to a quantizer and are tested with it. */
 static const gchar *const quantizer_ops[] = {
-  "Fp8Quantize",           "Fp8Dequantize",
-  "Mxfp4Dequantize",       "Mxfp4Deserialize",
-  "Mxfp4Quantize",         "CompressedTensorsDequantize",
-  "ConvertFP8LinearScale", "RevertFP8LinearScale",
-  "Bnb4bitDeserialize",    "Bnb4bitQuantize",
-  "Bnb8bitDeserialize",    "Bnb8bitQuantize",
-  "MetalDequantize",       "MetalQuantize",
-  "BitNetDeserialize",     "Dequantize",
-  "GgufDequantize",        NULL,
+  "Fp8Quantize",           "Fp8Dequantize",        "Mxfp4Dequantize",
+  "Mxfp4Deserialize",      "Mxfp4Quantize",        "CompressedTensorsDequantize",
+  "ConvertFP8LinearScale", "RevertFP8LinearScale", "Bnb4bitDeserialize",
+  "Bnb4bitQuantize",       "Bnb8bitDeserialize",   "Bnb8bitQuantize",
+  "MetalDequantize",       "MetalQuantize",        NULL,
 };
 
 /* A safetensors file in memory. */
@@ -115,6 +111,20 @@ add_parameters (WeftOpContext *context, JsonObject *parameters)
     }
 }
 
+/* The weight of a linear module. */
+static void
+add_module (WeftOpContext *context, JsonObject *module)
+{
+  g_autofree gchar *name = g_strconcat (json_object_get_string_member (module, "module"), ".weight", NULL);
+  WeftShape shape = { .rank = 2,
+                      .dims = { json_object_get_int_member (module, "out_features"),
+                                json_object_get_int_member (module, "in_features") } };
+
+  weft_op_context_add_parameter (
+      context, name, &shape,
+      weft_dtype_from_name (json_object_get_string_member_with_default (module, "dtype", "F32")));
+}
+
 static WeftOpContext *
 make_context (JsonObject *params)
 {
@@ -131,6 +141,8 @@ make_context (JsonObject *params)
       context, json_object_get_string_member_with_default (known, "full_layer_name", NULL));
   if (json_object_has_member (known, "config"))
     weft_op_context_set_config (context, json_object_get_member (known, "config"));
+  if (json_object_has_member (known, "modules"))
+    add_module (context, json_object_get_object_member (known, "modules"));
   if (json_object_has_member (known, "model_parameters"))
     add_parameters (context, json_object_get_object_member (known, "model_parameters"));
   return context;

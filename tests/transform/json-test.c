@@ -59,25 +59,29 @@ test_errors (void)
     { "[{'type':7}]", WEFT_ERROR_FORMAT, "test.json[0].type: expected the kind" },
     { "[{'type':'Nothing'}]", WEFT_ERROR_MISSING, "Nothing" },
     { "[{'type':'WeightRenaming','source':'a'}]", WEFT_ERROR_FORMAT, "test.json[0].source: no such member" },
-    { "[{'type':'WeightRenaming','source_patterns':[1]}]", WEFT_ERROR_FORMAT, "test.json[0].source_patterns: expected" },
-    { "[{'type':'WeightRenaming','source_patterns':['a']}]", WEFT_ERROR_PATTERN, "test, rule 0: WeightRenaming" },
-    { "[{'type':'WeightRenaming','source_patterns':['a'],'target_patterns':[]}]", WEFT_ERROR_PATTERN, "no target patterns" },
+    { "[{'type':'WeightRenaming','source_patterns':[1]}]", WEFT_ERROR_FORMAT,
+      "test.json[0].source_patterns: expected" },
+    { "[{'type':'WeightRenaming','source_patterns':['a']}]", WEFT_ERROR_PATTERN,
+      "test, rule 0: WeightRenaming" },
+    { "[{'type':'WeightRenaming','source_patterns':['a'],'target_patterns':[]}]", WEFT_ERROR_PATTERN,
+      "no target patterns" },
     { "[{'type':'WeightRenaming','source_patterns':['a'],'target_patterns':['b'],'match_patterns':['a','b']}]",
       WEFT_ERROR_PATTERN, "2 match patterns and 1 sources" },
     { "[{'type':'PrefixChange'}]", WEFT_ERROR_PATTERN, "exactly one" },
-    { "[{'type':'PrefixChange','prefix_to_add':3}]", WEFT_ERROR_FORMAT, "prefix_to_add: expected a string or null" },
-    { "[{'type':'WeightConverter','source_patterns':['a'],'target_patterns':['b'],'operations':[]}]", WEFT_ERROR_PATTERN,
-      "at least one operation" },
-    { "[{'type':'WeightConverter','source_patterns':['a','b'],'target_patterns':['c','d'],'operations':[]}]", WEFT_ERROR_PATTERN,
-      "2 sources and 2 targets" },
+    { "[{'type':'PrefixChange','prefix_to_add':3}]", WEFT_ERROR_FORMAT,
+      "prefix_to_add: expected a string or null" },
+    { "[{'type':'WeightConverter','source_patterns':['a'],'target_patterns':['b'],'operations':[]}]",
+      WEFT_ERROR_PATTERN, "at least one operation" },
+    { "[{'type':'WeightConverter','source_patterns':['a','b'],'target_patterns':['c','d'],'operations':[]}]",
+      WEFT_ERROR_PATTERN, "2 sources and 2 targets" },
     { "[{'type':'WeightConverter','source_patterns':['a'],'target_patterns':['b'],'operations':[{'type':'Nothing'}]}]",
       WEFT_ERROR_MISSING, "operations[0]" },
-    { "[{'type':'WeightConverter','source_patterns':['a'],'target_patterns':['b'],'operations':[{}]}]", WEFT_ERROR_FORMAT,
-      "operations[0].type" },
-    { "[{'type':'WeightConverter','source_patterns':['a'],'target_patterns':['b'],'operations':[7]}]", WEFT_ERROR_FORMAT,
-      "operations" },
-    { "[{'type':'WeightConverter','source_patterns':['a'],'target_patterns':['b'],'force_cpu':1}]", WEFT_ERROR_FORMAT,
-      "force_cpu: expected true or false" },
+    { "[{'type':'WeightConverter','source_patterns':['a'],'target_patterns':['b'],'operations':[{}]}]",
+      WEFT_ERROR_FORMAT, "operations[0].type" },
+    { "[{'type':'WeightConverter','source_patterns':['a'],'target_patterns':['b'],'operations':[7]}]",
+      WEFT_ERROR_FORMAT, "operations" },
+    { "[{'type':'WeightConverter','source_patterns':['a'],'target_patterns':['b'],'force_cpu':1}]",
+      WEFT_ERROR_FORMAT, "force_cpu: expected true or false" },
     /* Chunk does not number its outputs: every layer would be merged into one tensor. */
     { "[{'type':'WeightConverter','source_patterns':['layers.*.qkv'],'target_patterns':['layers.*.q','layers.*.k'],"
       "'operations':[{'type':'Chunk','dim':0,'num_shards_attribute':null}]}]",
@@ -110,11 +114,11 @@ static void
 test_order_is_sound (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (WeftTransformList) list
-      = read_list ("[{'type':'WeightRenaming','source_patterns':['\\\\.attn\\\\.'],'target_patterns':['.self_attn.']},"
-                   "{'type':'WeightConverter','source_patterns':['attn.in_proj'],'target_patterns':['attn.q','attn.k'],"
-                   "'operations':[{'type':'Chunk','dim':0}]}]",
-                   &error);
+  g_autoptr (WeftTransformList) list = read_list (
+      "[{'type':'WeightRenaming','source_patterns':['\\\\.attn\\\\.'],'target_patterns':['.self_attn.']},"
+      "{'type':'WeightConverter','source_patterns':['attn.in_proj'],'target_patterns':['attn.q','attn.k'],"
+      "'operations':[{'type':'Chunk','dim':0}]}]",
+      &error);
 
   g_assert_no_error (error);
   g_assert_nonnull (list);
@@ -124,7 +128,8 @@ static void
 check_rule (WeftTransformList *list, const gchar *key, const gchar *renamed, const gchar *reverted)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (WeftTransformList) inverse = weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NONE, &error);
+  g_autoptr (WeftTransformList) inverse =
+      weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NONE, &error);
   g_autoptr (WeftRenamedKey) there = weft_transform_list_rename_key (list, key, NULL, NULL, &error);
   g_autoptr (WeftRenamedKey) back = NULL;
 

@@ -19,12 +19,13 @@ read_list (const gchar *text)
 #define RENAMING(source, target) \
   "{\"type\": \"WeightRenaming\", \"source_patterns\": \"" source "\", \"target_patterns\": \"" target "\"}"
 
-#define MERGE_AND_SPLIT \
-  "[" RENAMING ("^decoder", "encoder") "," RENAMING ("encoder", "enc") \
-  ", {\"type\": \"WeightConverter\", \"source_patterns\": \"qkv\", \"target_patterns\": [\"q\", \"k\"]," \
-  "   \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]}," \
-  "  {\"type\": \"WeightConverter\", \"source_patterns\": \"qkv\", \"target_patterns\": [\"x\", \"y\"]," \
-  "   \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]}]"
+#define MERGE_AND_SPLIT                                                                                             \
+  "[" RENAMING ("^decoder", "encoder") "," RENAMING (                                                               \
+      "encoder",                                                                                                    \
+      "enc") ", {\"type\": \"WeightConverter\", \"source_patterns\": \"qkv\", \"target_patterns\": [\"q\", \"k\"]," \
+             "   \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]},"                                             \
+             "  {\"type\": \"WeightConverter\", \"source_patterns\": \"qkv\", \"target_patterns\": [\"x\", \"y\"]," \
+             "   \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]}]"
 
 static void
 test_order (void)
@@ -46,7 +47,8 @@ test_save_order (void)
 {
   g_autoptr (WeftTransformList) list = read_list (MERGE_AND_SPLIT);
   g_autoptr (WeftRenamedKey) key = weft_transform_list_rename_key (list, "decoder.qkv", NULL, NULL, NULL);
-  g_autoptr (WeftTransformList) inverse = weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_ONLY_USED, NULL);
+  g_autoptr (WeftTransformList) inverse =
+      weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_ONLY_USED, NULL);
   g_autoptr (WeftRenamedKey) saved = NULL;
   g_autoptr (WeftRenamedKey) plain = NULL;
   g_autofree gchar *output = NULL;
@@ -65,15 +67,17 @@ test_save_order (void)
 static void
 test_chain_and_way_back (void)
 {
-  g_autoptr (WeftTransformList) list
-      = read_list ("[" RENAMING ("^a", "b") "," RENAMING ("^x", "a") "," RENAMING ("^a", "c") "]");
+  g_autoptr (WeftTransformList) list =
+      read_list ("[" RENAMING ("^a", "b") "," RENAMING ("^x", "a") "," RENAMING ("^a", "c") "]");
   static const gchar *const rows[][2] = { { "a.w", "b.w" }, { "x.w", "c.w" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       g_autoptr (WeftRenamedKey) key = weft_transform_list_rename_key (list, rows[i][0], NULL, NULL, NULL);
-      g_autoptr (WeftTransformList) inverse = weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NONE, NULL);
-      g_autoptr (WeftRenamedKey) back = weft_transform_list_rename_key (inverse, rows[i][1], NULL, NULL, NULL);
+      g_autoptr (WeftTransformList) inverse =
+          weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NONE, NULL);
+      g_autoptr (WeftRenamedKey) back =
+          weft_transform_list_rename_key (inverse, rows[i][1], NULL, NULL, NULL);
 
       g_assert_cmpstr (weft_renamed_key_get_name (key), ==, rows[i][1]);
       g_assert_cmpstr (weft_renamed_key_get_name (back), ==, rows[i][0]);
@@ -127,14 +131,16 @@ test_kept (void)
 {
   g_autoptr (WeftTransformList) list = read_list ("[" RENAMING ("^decoder", "encoder") "]");
   g_autoptr (GHashTable) model_keys = new_set ("decoder.w model.encoder.v");
-  g_autoptr (WeftRenamedKey) kept = weft_transform_list_rename_key (list, "decoder.w", "model", model_keys, NULL);
+  g_autoptr (WeftRenamedKey) kept =
+      weft_transform_list_rename_key (list, "decoder.w", "model", model_keys, NULL);
 
   g_assert_cmpstr (weft_renamed_key_get_name (kept), ==, "decoder.w");
   g_assert_true (weft_renamed_key_is_kept (kept));
   g_assert_cmpuint (weft_renamed_key_get_n_steps (kept), ==, 0);
   g_assert_false (weft_weight_transform_get_used (weft_transform_list_get_transform (list, 0)));
 
-  g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (list, "decoder.v", "model", model_keys, NULL);
+  g_autoptr (WeftRenamedKey) renamed =
+      weft_transform_list_rename_key (list, "decoder.v", "model", model_keys, NULL);
   g_assert_cmpstr (weft_renamed_key_get_name (renamed), ==, "model.encoder.v");
   g_assert_true (weft_weight_transform_get_used (weft_transform_list_get_transform (list, 0)));
 }
@@ -142,16 +148,17 @@ test_kept (void)
 static void
 test_explain (void)
 {
-  static const WeftTrialOutcome outcomes[]
-      = { WEFT_TRIAL_OUTCOME_MATCHED, WEFT_TRIAL_OUTCOME_NO_MATCH, WEFT_TRIAL_OUTCOME_OUT_OF_SCOPE, WEFT_TRIAL_OUTCOME_WAITING,
-          WEFT_TRIAL_OUTCOME_MATCHED, WEFT_TRIAL_OUTCOME_NOT_TRIED };
-  g_autoptr (WeftTransformList) list = read_list (
-      "[" RENAMING ("^a", "b") "," RENAMING ("zzz", "y") "," RENAMING ("b", "c")
-      ", {\"type\": \"GroupWeightRename\", \"source_patterns\": [\"n0\", \"n1\"], \"target_patterns\": [\"n1\", \"n2\"]},"
-      "  {\"type\": \"WeightConverter\", \"source_patterns\": \"n1\", \"target_patterns\": [\"q\", \"k\"],"
-      "   \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]},"
-      "  {\"type\": \"WeightConverter\", \"source_patterns\": \"n1\", \"target_patterns\": [\"x\", \"y\"],"
-      "   \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]}]");
+  static const WeftTrialOutcome outcomes[] = {
+    WEFT_TRIAL_OUTCOME_MATCHED, WEFT_TRIAL_OUTCOME_NO_MATCH, WEFT_TRIAL_OUTCOME_OUT_OF_SCOPE,
+    WEFT_TRIAL_OUTCOME_WAITING, WEFT_TRIAL_OUTCOME_MATCHED,  WEFT_TRIAL_OUTCOME_NOT_TRIED
+  };
+  g_autoptr (WeftTransformList) list = read_list ("[" RENAMING ("^a", "b") "," RENAMING ("zzz", "y") "," RENAMING (
+      "b",
+      "c") ", {\"type\": \"GroupWeightRename\", \"source_patterns\": [\"n0\", \"n1\"], \"target_patterns\": [\"n1\", \"n2\"]},"
+           "  {\"type\": \"WeightConverter\", \"source_patterns\": \"n1\", \"target_patterns\": [\"q\", \"k\"],"
+           "   \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]},"
+           "  {\"type\": \"WeightConverter\", \"source_patterns\": \"n1\", \"target_patterns\": [\"x\", \"y\"],"
+           "   \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]}]");
   g_autoptr (GPtrArray) trials = NULL;
 
   weft_weight_transform_set_scope (weft_transform_list_get_transform (list, 2), "vision", NULL);
@@ -174,19 +181,20 @@ test_explain (void)
 static void
 test_resolve_targets (void)
 {
-  g_autoptr (WeftTransformList) list
-      = read_list ("[{\"type\": \"WeightConverter\", \"source_patterns\": \"layers.(\\\\d+).qkv\","
-                   "  \"target_patterns\": [\"layers.\\\\1.q\", \"layers.\\\\1.k\"],"
-                   "  \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]}]");
+  g_autoptr (WeftTransformList) list =
+      read_list ("[{\"type\": \"WeightConverter\", \"source_patterns\": \"layers.(\\\\d+).qkv\","
+                 "  \"target_patterns\": [\"layers.\\\\1.q\", \"layers.\\\\1.k\"],"
+                 "  \"operations\": [{\"type\": \"Chunk\", \"dim\": 0}]}]");
   g_autoptr (GError) error = NULL;
-  g_auto (GStrv) targets
-      = weft_weight_transform_resolve_targets (weft_transform_list_get_transform (list, 0), "m.layers.7.qkv.weight", &error);
+  g_auto (GStrv) targets = weft_weight_transform_resolve_targets (weft_transform_list_get_transform (list, 0),
+                                                                  "m.layers.7.qkv.weight", &error);
 
   g_assert_no_error (error);
   g_assert_cmpuint (g_strv_length (targets), ==, 2);
   g_assert_cmpstr (targets[0], ==, "layers.7.q");
   g_assert_cmpstr (targets[1], ==, "layers.7.k");
-  g_assert_null (weft_weight_transform_resolve_targets (weft_transform_list_get_transform (list, 0), "x", &error));
+  g_assert_null (
+      weft_weight_transform_resolve_targets (weft_transform_list_get_transform (list, 0), "x", &error));
   g_assert_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN);
 }
 
@@ -206,15 +214,15 @@ test_speed (void)
   g_test_timer_start ();
   for (guint i = 0; i < n_keys; i++)
     {
-      g_autofree gchar *key = g_strdup_printf ("model.layers.%u.block_sparse_moe.experts.%u.w%u.weight", i / 800, i / 3 % 256,
-                                               1 + i % 3);
+      g_autofree gchar *key = g_strdup_printf ("model.layers.%u.block_sparse_moe.experts.%u.w%u.weight",
+                                               i / 800, i / 3 % 256, 1 + i % 3);
       g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (list, key, NULL, NULL, NULL);
 
       g_assert_cmpint (weft_renamed_key_get_converter (renamed), >=, 0);
     }
   seconds = g_test_timer_elapsed ();
-  g_test_minimized_result (seconds, "%u keys through %u rules: %.3f s", n_keys, weft_transform_list_get_n_transforms (list),
-                           seconds);
+  g_test_minimized_result (seconds, "%u keys through %u rules: %.3f s", n_keys,
+                           weft_transform_list_get_n_transforms (list), seconds);
 }
 
 int

@@ -257,6 +257,13 @@ static const struct
   { 24, "{'num_attention_heads':4,'head_dim':2}",
     "rope/PermuteForRope: 24 rows are not num_attention_heads (4) heads of 2" },
   { 8, "{'num_attention_heads':4}", NULL },
+  /* A head size that the model does not use. */
+  { 16, "{'num_attention_heads':4,'head_dim':8,'hidden_size':16}", NULL },
+  { 32, "{'num_attention_heads':4,'head_dim':8,'hidden_size':16}", NULL },
+  { 8, "{'num_attention_heads':4,'head_dim':8,'hidden_size':16}",
+    "rope/PermuteForRope: 8 rows are not num_attention_heads (4) heads of 8 or 4" },
+  { 8, "{'num_attention_heads':4,'num_key_value_heads':2,'head_dim':8,'hidden_size':16}",
+    "rope/PermuteForRope: 8 rows are not num_attention_heads (4) heads of 8 or 4: set num_heads_attribute to 'num_key_value_heads' (2)" },
 };
 
 static void
@@ -282,6 +289,80 @@ test_rope_heads (gconstpointer position)
   g_assert_true ((outputs == NULL) == (error != NULL));
 }
 
+/* How many patterns an op can take: the chains `OP, Chunk` need ops that make one tensor under the first of several
+ * targets, or that refuse because they cannot tell which one is meant. */
+static const struct
+{
+  const gchar *op;
+  guint n_sources;
+  guint n_targets;
+  const gchar *outputs; /* names, or NULL for a refusal */
+  const gchar *parameters;
+} cardinality_cases[] = {
+  { "Chunk", 1, 2, "t0 t1" },
+  { "Chunk", 2, 1, NULL },
+  { "Concatenate", 2, 1, "t0" },
+  { "Concatenate", 1, 2, NULL },
+  { "ConcatenateRows", 1, 2, NULL },
+  { "Interleave", 1, 1, "t0" },
+  { "Interleave", 1, 2, "t0" },
+  { "MergeModulelist", 1, 2, NULL },
+  { "MergeModulelist", 2, 1, "s0 s1" },
+  { "SplitModulelist", 1, 2, NULL },
+  { "Transpose", 1, 1, "t0" },
+  { "Transpose", 1, 2, "s0" },
+  { "Transpose", 2, 1, NULL },
+  { "PermuteRows", 1, 2, "t0", "{'permutation':[3,2,1,0]}" },
+  { "BitNetDeserialize", 1, 2, "t0" },
+  { "PermuteForRope", 1, 1, "t0" },
+  { "PermuteForRope", 1, 2, "s0" },
+  { "PermuteForRope", 2, 1, "s0 s1" },
+  { "VisionUnfuseAndPermuteForRope", 1, 2, "t0 t1" },
+  { "VisionFuseAndPermuteForRope", 2, 1, "t0" },
+  { "Inkling2LoopDequantizeExperts", 1, 2, "t0" },
+  { "Inkling2LoopMergeMessageQueries", 2, 1, "t0" },
+  { "Inkling2LoopMergeMessageQueries", 2, 2, "t0" },
+  { "Inkling2LoopMergeMessageQueries", 1, 1, NULL },
+  { "Inkling2UnpadVocab", 1, 2, "t0" },
+  { "SubtractOne", 1, 2, "t0" },
+  { "LogNegate", 1, 2, "t0" },
+  { "Identity", 1, 2, "s0" },
+};
+
+static void
+test_cardinality (gconstpointer position)
+{
+  guint i = GPOINTER_TO_UINT (position);
+  const gchar *sources[] = { "s0", cardinality_cases[i].n_sources > 1 ? "s1" : NULL, NULL };
+  const gchar *targets[] = { "t0", cardinality_cases[i].n_targets > 1 ? "t1" : NULL, NULL };
+  g_autoptr (WeftOpContext) context = weft_op_context_new (sources, targets);
+  g_autoptr (JsonNode) config = parse ("{'unpadded_vocab_size':3}");
+  g_autoptr (WeftTensor) tensor = weft_tensor_new_unreadable (WEFT_DTYPE_F32, (gint64[]){ 4, 6 }, 2, NULL);
+  g_autoptr (WeftTensorGroups) inputs = weft_tensor_groups_new ();
+  g_autoptr (WeftTensorGroups) outputs = NULL;
+  g_autoptr (GString) names = g_string_new (NULL);
+  g_autoptr (JsonNode) parameters =
+      parse (cardinality_cases[i].parameters != NULL ? cardinality_cases[i].parameters : "{}");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftConversionOps) op =
+      weft_op_new (cardinality_cases[i].op, json_node_get_object (parameters), NULL, &error);
+
+  g_assert_no_error (error);
+  weft_op_context_set_config (context, config);
+  for (guint j = 0; j < cardinality_cases[i].n_sources; j++)
+    weft_tensor_groups_set (inputs, sources[j], tensor);
+  outputs = weft_conversion_ops_convert (op, inputs, context, &error);
+  if (cardinality_cases[i].outputs == NULL)
+    {
+      g_assert_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT);
+      return;
+    }
+  g_assert_no_error (error);
+  for (guint j = 0; j < weft_tensor_groups_get_n_groups (outputs); j++)
+    g_string_append_printf (names, "%s%s", j > 0 ? " " : "", weft_tensor_groups_get_name (outputs, j));
+  g_assert_cmpstr (names->str, ==, cardinality_cases[i].outputs);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -297,6 +378,14 @@ main (int argc, char **argv)
       g_autofree gchar *path = g_strdup_printf ("/ops/rope-heads/%u", i);
 
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_rope_heads);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (cardinality_cases); i++)
+    {
+      g_autofree gchar *path =
+          g_strdup_printf ("/ops/cardinality/%s/%u-%u", cardinality_cases[i].op,
+                           cardinality_cases[i].n_sources, cardinality_cases[i].n_targets);
+
+      g_test_add_data_func (path, GUINT_TO_POINTER (i), test_cardinality);
     }
   g_test_add_func ("/ops/plain-class", test_plain_class);
   g_test_add_func ("/ops/transpose-within-axis", test_transpose_within_axis);

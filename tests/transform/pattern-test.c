@@ -75,8 +75,8 @@ test_lists (void)
       g_auto (GStrv) new_sources = NULL;
       g_auto (GStrv) new_targets = NULL;
       g_autoptr (GError) error = NULL;
-      gboolean is_valid = weft_pattern_normalise ((const gchar *const *) sources, (const gchar *const *) targets, &new_sources,
-                                                  &new_targets, &error);
+      gboolean is_valid = weft_pattern_normalise (
+          (const gchar *const *) sources, (const gchar *const *) targets, &new_sources, &new_targets, &error);
 
       if (rows[i].error != NULL)
         {
@@ -270,8 +270,8 @@ test_plain_is_regex (void)
     "^",
     "a.*.b.*.w",
   };
-  static const gchar *const pieces[] = { "experts", "model", "layers", "norm", "w1",     "weight", "a", "b",
-                                         "c",       ".",     ".",      "0",    "12", "_",     "w", "X" };
+  static const gchar *const pieces[] = { "experts", "model", "layers", "norm", "w1", "weight", "a", "b",
+                                         "c",       ".",     ".",      "0",    "12", "_",      "w", "X" };
 
   for (guint i = 0; i < G_N_ELEMENTS (patterns); i++)
     {

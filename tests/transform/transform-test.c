@@ -10,7 +10,8 @@ new_renaming (const gchar *sources, const gchar *targets, GError **error)
   g_auto (GStrv) source_list = g_strsplit (sources, " ", -1);
   g_auto (GStrv) target_list = g_strsplit (targets, " ", -1);
 
-  return weft_weight_renaming_new ((const gchar *const *) source_list, (const gchar *const *) target_list, error);
+  return weft_weight_renaming_new ((const gchar *const *) source_list, (const gchar *const *) target_list,
+                                   error);
 }
 
 /* @renamed is %NULL where the rule does not match. */
@@ -118,8 +119,10 @@ test_group (void)
   const gchar *const unsorted_sources[] = { "z", "a", NULL };
   const gchar *const unsorted_targets[] = { "m", "b", NULL };
   g_autoptr (WeftWeightTransform) rule = weft_group_weight_rename_new (sources, targets, NULL);
-  g_autoptr (WeftWeightTransform) captured = weft_group_weight_rename_new (captured_sources, captured_targets, NULL);
-  g_autoptr (WeftWeightTransform) unsorted = weft_group_weight_rename_new (unsorted_sources, unsorted_targets, NULL);
+  g_autoptr (WeftWeightTransform) captured =
+      weft_group_weight_rename_new (captured_sources, captured_targets, NULL);
+  g_autoptr (WeftWeightTransform) unsorted =
+      weft_group_weight_rename_new (unsorted_sources, unsorted_targets, NULL);
   g_autoptr (WeftWeightTransform) inverse = weft_weight_transform_dup_inverse (unsorted, NULL);
   g_autoptr (WeftWeightTransform) copy = NULL;
   g_autoptr (GError) error = NULL;
@@ -173,8 +176,8 @@ test_prefix_change (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
-      g_autoptr (WeftWeightTransform) rule
-          = weft_prefix_change_new (rows[i].added, rows[i].removed, rows[i].model_prefix, NULL);
+      g_autoptr (WeftWeightTransform) rule =
+          weft_prefix_change_new (rows[i].added, rows[i].removed, rows[i].model_prefix, NULL);
       g_autoptr (WeftWeightTransform) inverse = weft_weight_transform_dup_inverse (rule, NULL);
 
       check_key (rule, rows[i].key, rows[i].renamed);
@@ -201,8 +204,8 @@ test_reversal (void)
   } rows[] = {
     { "^model\\.vision\\.", "vision.", "^vision.", "model.vision.", "vision.q", "model.vision.q" },
     { "^model\\.vision\\.", "vision.", "^vision.", "model.vision.", "xvision.q", NULL },
-    { "layers.(\\d+).fc1", "layers.\\1.mlp.fc1", "layers.(\\d+).mlp.fc1", "layers.\\1.fc1", "layers.3.mlp.fc1.weight",
-      "layers.3.fc1.weight" },
+    { "layers.(\\d+).fc1", "layers.\\1.mlp.fc1", "layers.(\\d+).mlp.fc1", "layers.\\1.fc1",
+      "layers.3.mlp.fc1.weight", "layers.3.fc1.weight" },
     /* The anchor at the end goes with the source, in both directions. */
     { "a\\.w$", "a\\.x$", "a\\.x$", "a.w", "m.a.x", "m.a.w" },
     { "a\\.w$", "a\\.x$", "a\\.x$", "a.w", "m.a.x.y", NULL },
@@ -289,7 +292,8 @@ test_names (void)
     {
       g_auto (GStrv) names = g_strsplit (rows[i].names, " ", -1);
       g_autoptr (GError) error = NULL;
-      g_auto (GStrv) full_names = weft_transform_expand_names (rows[i].layer, (const gchar *const *) names, &error);
+      g_auto (GStrv) full_names =
+          weft_transform_expand_names (rows[i].layer, (const gchar *const *) names, &error);
       g_autofree gchar *joined = full_names != NULL ? g_strjoinv (" ", full_names) : NULL;
 
       g_assert_cmpstr (joined, ==, rows[i].full_names);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weft in JavaScript: groups of tensors as something to map over, tensors as typed arrays.
+// Weft in JavaScript: groups of tensors as something to map over, tensors as typed arrays, ops by name.
+
+const Json = imports.gi.Json;
 
 // Dtypes that JavaScript has a typed array for; others come as their codes (BF16 and F16: Uint16Array) or bytes.
 const ARRAYS = {
@@ -9,6 +11,26 @@ const ARRAYS = {
 
 function _init() {
     const Weft = this;
+
+    // A registered op: `Weft.op('Transpose', {dim0: 1, dim1: 2})`. Parameters are written as in JSON.
+    Weft.op = function (name, parameters = {}) {
+        return Weft.op_new(name, Json.from_string(JSON.stringify(parameters)).get_object(), null);
+    };
+
+    // Groups of names and tensors, or arrays of tensors.
+    Weft.TensorGroups.from = function (groups) {
+        const result = Weft.TensorGroups.new();
+
+        for (const [name, value] of Object.entries(groups)) {
+            if (!Array.isArray(value)) {
+                result.set(name, value);
+                continue;
+            }
+            result.append_list(name);
+            value.forEach(tensor => result.append(name, tensor, null));
+        }
+        return result;
+    };
 
     // The same groups, with `transform(tensor)` in place of each tensor.
     Weft.TensorGroups.prototype.map = function (transform) {
@@ -31,14 +53,20 @@ function _init() {
         return result;
     };
 
+    // The tensors of a group as an array, also where it is one tensor.
+    Weft.TensorGroups.prototype.tensors = function (name) {
+        const [found, group] = this.find(name);
+
+        if (!found)
+            throw new Error(`there is no group '${name}'`);
+        return Array.from({length: this.get_n_tensors(group)}, (_, position) => this.get_tensor(group, position));
+    };
+
     // The tensor, or the array of tensors, of a group; undefined if there is no such group.
     Weft.TensorGroups.prototype.lookup = function (name) {
         const [found, group] = this.find(name);
 
-        if (!found)
-            return undefined;
-        const tensors = Array.from({length: this.get_n_tensors(group)}, (_, position) => this.get_tensor(group, position));
-        return this.is_list(group) ? tensors : tensors[0];
+        return found && !this.is_list(group) ? this.get_tensor(group, 0) : found ? this.tensors(name) : undefined;
     };
 
     // The elements as a flat typed array.

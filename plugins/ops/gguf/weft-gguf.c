@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a GGUF file holds otherwise than the checkpoint it was made from: norms plus one, logarithms, missing axes, rows
- * and columns in the order of another kernel. One tensor in, one out; none has an inverse. */
-#include "weft.h"
+ * and columns in the order of another kernel, blocks of codes. One tensor in, one out; none has an inverse. */
+#include "weft-gguf-blocks.h"
 
 #include <math.h>
 
@@ -46,6 +46,15 @@ typedef WeftGgufGroupRows WeftGgufGroupInputs;
 typedef struct
 {
   WeftConversionOpsBase parent_instance;
+  GVariant *types;
+  WeftDtype dtype;
+} WeftGgufDequantize;
+
+typedef WeftGgufDequantize WeftGgufDequantizeTypes;
+
+typedef struct
+{
+  WeftConversionOpsBase parent_instance;
   WeftDtype dtype;
 } WeftGgufCast;
 
@@ -56,6 +65,8 @@ WEFT_DEFINE_OP (WeftGgufPermuteRows, weft_gguf_permute_rows)
 WEFT_DEFINE_OP (WeftGgufPermuteInputs, weft_gguf_permute_inputs)
 WEFT_DEFINE_OP (WeftGgufGroupRows, weft_gguf_group_rows)
 WEFT_DEFINE_OP (WeftGgufGroupInputs, weft_gguf_group_inputs)
+WEFT_DEFINE_OP (WeftGgufDequantize, weft_gguf_dequantize)
+WEFT_DEFINE_OP (WeftGgufDequantizeTypes, weft_gguf_dequantize_types)
 WEFT_DEFINE_OP (WeftGgufCast, weft_gguf_cast)
 
 typedef WeftTensor *(*ApplyFunc) (gconstpointer self, WeftTensor *tensor, GError **error);
@@ -398,6 +409,92 @@ weft_gguf_group_inputs_class_init (WeftGgufGroupInputsClass *klass)
   add_heads (&klass->parent_class);
 }
 
+/* GgufDequantize, and Dequantize, which calls its parameter `types` */
+
+/* The block type of a tensor of that name; NULL without an error if none is given. */
+static const WeftGgufBlockType *
+lookup_block_type (const WeftGgufDequantize *self, const gchar *full_name, GError **error)
+{
+  g_autoptr (GVariant) value =
+      full_name != NULL ? g_variant_lookup_value (self->types, full_name, NULL) : NULL;
+  const WeftGgufBlockType *type = NULL;
+  g_autofree gchar *text = NULL;
+
+  if (value == NULL)
+    return NULL;
+  if (g_variant_is_of_type (value, G_VARIANT_TYPE_INT64))
+    type = weft_gguf_block_type_from_number (g_variant_get_int64 (value));
+  else if (g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
+    type = weft_gguf_block_type_from_name (g_variant_get_string (value, NULL));
+  if (type != NULL)
+    return type;
+  text = g_variant_print (value, FALSE);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "'%s' has block type %s, which is not known: expected a name such as 'Q8_0', or its number",
+               full_name, text);
+  return NULL;
+}
+
+static WeftTensorGroups *
+copy_groups (WeftTensorGroups *inputs)
+{
+  WeftTensorGroups *outputs = weft_tensor_groups_new ();
+
+  for (guint i = 0; i < weft_tensor_groups_get_n_groups (inputs); i++)
+    weft_op_copy_group (outputs, weft_tensor_groups_get_name (inputs, i), inputs, i);
+  return outputs;
+}
+
+static WeftTensorGroups *
+weft_gguf_dequantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                              GError **error)
+{
+  WeftGgufDequantize *self = (WeftGgufDequantize *) base;
+  const gchar *full_name = weft_op_context_get_full_layer_name (context);
+  g_autoptr (GError) local_error = NULL;
+  const WeftGgufBlockType *type = lookup_block_type (self, full_name, &local_error);
+  WeftTensor *rows = NULL;
+  g_autoptr (WeftTensor) values = NULL;
+
+  if (type == NULL && local_error == NULL)
+    return copy_groups (inputs);
+  if (type != NULL)
+    rows = weft_op_get_only_tensor (inputs, &local_error);
+  if (rows != NULL)
+    values = weft_gguf_blocks_dequantize (rows, type, self->dtype, &local_error);
+  if (values != NULL)
+    return weft_op_new_output (full_name, values);
+  g_propagate_error (error, g_steal_pointer (&local_error));
+  return NULL;
+}
+
+static void
+add_dequantize_parameters (WeftConversionOpsBaseClass *klass, const gchar *types)
+{
+  klass->convert = weft_gguf_dequantize_convert;
+  klass->traits = WEFT_OP_TRAITS_NEEDS_VALUES;
+  klass->thread_policy = WEFT_THREAD_POLICY_ANY;
+  weft_op_class_add_variant (
+      klass, types, "Block types",
+      "Full name of a tensor -> its block type, a name or the number in files; others pass", "a{sv}", "{}",
+      G_STRUCT_OFFSET (WeftGgufDequantize, types));
+  weft_op_class_set_parameter_flags (klass, types, WEFT_OP_PARAMETER_FLAGS_REQUIRED);
+  weft_op_class_add_dtype (klass, "dtype", "Dtype", "Dtype of the output", WEFT_DTYPE_F32,
+                           G_STRUCT_OFFSET (WeftGgufDequantize, dtype));
+}
+
+static void
+weft_gguf_dequantize_class_init (WeftGgufDequantizeClass *klass)
+{
+  add_dequantize_parameters (&klass->parent_class, "ggml-types");
+}
+
+static void
+weft_gguf_dequantize_types_class_init (WeftGgufDequantizeTypesClass *klass)
+{
+  add_dequantize_parameters (&klass->parent_class, "types");
+}
+
 /* Cast */
 
 static WeftTensorGroups *
@@ -430,8 +527,8 @@ weft_gguf_cast_class_init (WeftGgufCastClass *klass)
   weft_op_class_set_parameter_flags (&klass->parent_class, "dtype", WEFT_OP_PARAMETER_FLAGS_REQUIRED);
 }
 
-WEFT_PLUGIN_DEFINE ("gguf", "Undoes what a GGUF file changed in dense tensors", NULL, PACKAGE_VERSION,
-                    "Apache-2.0", PACKAGE_ORIGIN,
+WEFT_PLUGIN_DEFINE ("gguf", "Undoes what a GGUF file changed in the tensors of a checkpoint", NULL,
+                    PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,
                     WEFT_PLUGIN_OP ("SubtractOne", WeftGgufSubtractOne, weft_gguf_subtract_one),
                     WEFT_PLUGIN_OP ("LogNegate", WeftGgufLogNegate, weft_gguf_log_negate),
                     WEFT_PLUGIN_OP ("Unsqueeze", WeftGgufUnsqueeze, weft_gguf_unsqueeze),
@@ -439,4 +536,6 @@ WEFT_PLUGIN_DEFINE ("gguf", "Undoes what a GGUF file changed in dense tensors", 
                     WEFT_PLUGIN_OP ("PermuteInputFeatures", WeftGgufPermuteInputs, weft_gguf_permute_inputs),
                     WEFT_PLUGIN_OP ("TiledToGroupedRows", WeftGgufGroupRows, weft_gguf_group_rows),
                     WEFT_PLUGIN_OP ("TiledToGroupedInputs", WeftGgufGroupInputs, weft_gguf_group_inputs),
+                    WEFT_PLUGIN_OP ("GgufDequantize", WeftGgufDequantize, weft_gguf_dequantize),
+                    WEFT_PLUGIN_OP ("Dequantize", WeftGgufDequantizeTypes, weft_gguf_dequantize_types),
                     WEFT_PLUGIN_OP ("Cast", WeftGgufCast, weft_gguf_cast));

@@ -4,7 +4,8 @@
 #include <weft.h>
 
 #define WEFT_TYPE_INKLING2_INDEX_OFFSET (weft_inkling2_index_offset_get_type ())
-G_DECLARE_FINAL_TYPE (WeftInkling2IndexOffset, weft_inkling2_index_offset, WEFT, INKLING2_INDEX_OFFSET, WeftWeightRenaming)
+G_DECLARE_FINAL_TYPE (WeftInkling2IndexOffset, weft_inkling2_index_offset, WEFT, INKLING2_INDEX_OFFSET,
+                      WeftWeightRenaming)
 
 struct _WeftInkling2IndexOffset
 {
@@ -38,7 +39,8 @@ weft_inkling2_index_offset_get_property (GObject *object, guint id, GValue *valu
 }
 
 static gchar *
-weft_inkling2_index_offset_resolve_capture (WeftWeightTransformBase *base, const gchar *capture, guint number, GError **error)
+weft_inkling2_index_offset_resolve_capture (WeftWeightTransformBase *base, const gchar *capture, guint number,
+                                            GError **error)
 {
   gint64 offset = WEFT_INKLING2_INDEX_OFFSET (base)->offset;
   guint64 index;
@@ -48,8 +50,9 @@ weft_inkling2_index_offset_resolve_capture (WeftWeightTransformBase *base, const
       || __builtin_add_overflow ((gint64) index, offset, &shifted))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-                   "'%s' is no number that can be shifted by %" G_GINT64_FORMAT "; capture digits, as '(\\d+)'", capture,
-                   offset);
+                   "'%s' is no number that can be shifted by %" G_GINT64_FORMAT
+                   "; capture digits, as '(\\d+)'",
+                   capture, offset);
       return NULL;
     }
   return g_strdup_printf ("%" G_GINT64_FORMAT, shifted);
@@ -58,8 +61,8 @@ weft_inkling2_index_offset_resolve_capture (WeftWeightTransformBase *base, const
 static WeftWeightTransformBase *
 weft_inkling2_index_offset_dup_inverse (WeftWeightTransformBase *base, GError **error)
 {
-  WeftWeightTransformBase *inverse
-      = WEFT_WEIGHT_TRANSFORM_BASE_CLASS (weft_inkling2_index_offset_parent_class)->dup_inverse (base, error);
+  WeftWeightTransformBase *inverse =
+      WEFT_WEIGHT_TRANSFORM_BASE_CLASS (weft_inkling2_index_offset_parent_class)->dup_inverse (base, error);
 
   WEFT_INKLING2_INDEX_OFFSET (inverse)->offset = -WEFT_INKLING2_INDEX_OFFSET (base)->offset;
   return inverse;
@@ -78,8 +81,8 @@ weft_inkling2_index_offset_class_init (WeftInkling2IndexOffsetClass *klass)
 
   g_object_class_install_property (
       object_class, PROP_OFFSET,
-      g_param_spec_int64 ("offset", "Offset", "What is added to the captured number", -G_MAXINT32, G_MAXINT32, 0,
-                          G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS));
+      g_param_spec_int64 ("offset", "Offset", "What is added to the captured number", -G_MAXINT32, G_MAXINT32,
+                          0, G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY | G_PARAM_STATIC_STRINGS));
 }
 
 static void
@@ -87,7 +90,7 @@ weft_inkling2_index_offset_class_finalize (WeftInkling2IndexOffsetClass *klass)
 {
 }
 
-WEFT_PLUGIN_DEFINE ("inkling2-index-offset", "Renames keys and shifts the captured layer number", NULL, PACKAGE_VERSION,
-                    "Apache-2.0", PACKAGE_ORIGIN,
+WEFT_PLUGIN_DEFINE ("inkling2-index-offset", "Renames keys and shifts the captured layer number", NULL,
+                    PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,
                     WEFT_PLUGIN_TRANSFORM ("Inkling2IndexOffsetWeightRename", WeftInkling2IndexOffset,
                                            weft_inkling2_index_offset));

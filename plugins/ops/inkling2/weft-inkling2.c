@@ -376,14 +376,13 @@ weft_inkling2_merge_queries_convert (WeftConversionOpsBase *base, WeftTensorGrou
                                      WeftOpContext *context, GError **error)
 {
   gboolean is_inverse = ((WeftInkling2MergeQueries *) base)->inverse;
-  guint n_sources = weft_op_context_get_n_source_patterns (context);
-  guint n_targets = weft_op_context_get_n_target_patterns (context);
+  guint n_patterns = is_inverse ? weft_op_context_get_n_target_patterns (context)
+                                : weft_op_context_get_n_source_patterns (context);
 
-  if (n_sources != (is_inverse ? 1 : 2) || n_targets != (is_inverse ? 2 : 1))
+  if (n_patterns != 2)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "expected %s, found %u sources and %u targets",
-                   is_inverse ? "one source and two targets" : "two sources and one target", n_sources,
-                   n_targets);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "expected two %s patterns, found %u",
+                   is_inverse ? "target" : "source", n_patterns);
       return NULL;
     }
   return is_inverse ? split_queries (inputs, context, error) : merge_queries (inputs, context, error);

@@ -17,18 +17,18 @@ weft_interleave_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, 
 {
   WeftInterleave *self = (WeftInterleave *) base;
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
-  const gchar *name = tensor != NULL ? weft_op_get_only_target (context, error) : NULL;
   g_autoptr (WeftTensor) woven = NULL;
   gint64 half;
   guint axis;
 
-  if (name == NULL
+  if (tensor == NULL
       || !weft_shape_resolve_axis (weft_tensor_get_shape (tensor), (gint) self->dim, &axis, error))
     return NULL;
   half = weft_tensor_get_dim (tensor, (gint) axis) / 2;
   woven = weft_op_transpose_within_axis (tensor, (gint) axis, 1, self->inverse ? 2 : half,
                                          self->inverse ? half : 2, 1, error);
-  return woven != NULL ? weft_op_new_output (name, woven) : NULL;
+  /* Where there are several targets a later op of the chain cuts the result. */
+  return woven != NULL ? weft_op_new_output (weft_op_context_get_target_pattern (context, 0), woven) : NULL;
 }
 
 static WeftConversionOpsBase *

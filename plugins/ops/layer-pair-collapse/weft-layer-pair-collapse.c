@@ -5,7 +5,8 @@
 #include <weft.h>
 
 #define WEFT_TYPE_LAYER_PAIR_COLLAPSE (weft_layer_pair_collapse_get_type ())
-G_DECLARE_FINAL_TYPE (WeftLayerPairCollapse, weft_layer_pair_collapse, WEFT, LAYER_PAIR_COLLAPSE, WeftWeightTransformBase)
+G_DECLARE_FINAL_TYPE (WeftLayerPairCollapse, weft_layer_pair_collapse, WEFT, LAYER_PAIR_COLLAPSE,
+                      WeftWeightTransformBase)
 
 struct _WeftLayerPairCollapse
 {
@@ -35,8 +36,8 @@ weft_layer_pair_collapse_prepare (WeftWeightTransformBase *base, GError **error)
   const gchar *const sources[] = { "layers\\.(\\d+)", NULL };
   const gchar *const targets[] = { "layers.\\1", NULL };
 
-  WEFT_LAYER_PAIR_COLLAPSE (base)->regex
-      = g_regex_new ("layers\\.([0-9]+)\\.(mixer|attn_alpha|mlp_alpha)(?=\\.|$)", 0, 0, error);
+  WEFT_LAYER_PAIR_COLLAPSE (base)->regex =
+      g_regex_new ("layers\\.([0-9]+)\\.(mixer|attn_alpha|mlp_alpha)(?=\\.|$)", 0, 0, error);
   return WEFT_LAYER_PAIR_COLLAPSE (base)->regex != NULL
          && weft_weight_transform_set_patterns (WEFT_WEIGHT_TRANSFORM (base), sources, targets, error);
 }
@@ -52,7 +53,8 @@ name_part (const gchar *part, guint64 layer)
 }
 
 static gchar *
-weft_layer_pair_collapse_rename_key (WeftWeightTransformBase *base, const gchar *key, gchar **source_pattern, GError **error)
+weft_layer_pair_collapse_rename_key (WeftWeightTransformBase *base, const gchar *key, gchar **source_pattern,
+                                     GError **error)
 {
   g_autoptr (GMatchInfo) match = NULL;
   g_autofree gchar *number = NULL;
@@ -67,12 +69,14 @@ weft_layer_pair_collapse_rename_key (WeftWeightTransformBase *base, const gchar 
   part = g_match_info_fetch (match, 2);
   if (!g_ascii_string_to_unsigned (number, 10, 0, G_MAXUINT64, &layer, NULL))
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "'%s' has layer number %s, which does not fit in 64 bits", key, number);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+                   "'%s' has layer number %s, which does not fit in 64 bits", key, number);
       return NULL;
     }
   g_match_info_fetch_pos (match, 0, &start, &end);
   *source_pattern = g_strdup (weft_weight_transform_get_source_patterns (WEFT_WEIGHT_TRANSFORM (base))[0]);
-  return g_strdup_printf ("%.*slayers.%" G_GUINT64_FORMAT ".%s%s", start, key, layer / 2, name_part (part, layer), key + end);
+  return g_strdup_printf ("%.*slayers.%" G_GUINT64_FORMAT ".%s%s", start, key, layer / 2,
+                          name_part (part, layer), key + end);
 }
 
 static WeftWeightTransformBase *
@@ -97,6 +101,7 @@ weft_layer_pair_collapse_class_finalize (WeftLayerPairCollapseClass *klass)
 {
 }
 
-WEFT_PLUGIN_DEFINE ("layer-pair-collapse", "Folds two consecutive layers into one", NULL, PACKAGE_VERSION, "Apache-2.0",
-                    PACKAGE_ORIGIN,
-                    WEFT_PLUGIN_TRANSFORM ("LayerPairCollapse", WeftLayerPairCollapse, weft_layer_pair_collapse));
+WEFT_PLUGIN_DEFINE ("layer-pair-collapse", "Folds two consecutive layers into one", NULL, PACKAGE_VERSION,
+                    "Apache-2.0", PACKAGE_ORIGIN,
+                    WEFT_PLUGIN_TRANSFORM ("LayerPairCollapse", WeftLayerPairCollapse,
+                                           weft_layer_pair_collapse));

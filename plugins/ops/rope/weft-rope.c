@@ -44,20 +44,30 @@ lookup_int (WeftOpContext *context, const gchar *subconfig_key, const gchar *fie
   return weft_op_context_lookup_config_int (context, path, value);
 }
 
-/* Rows of one head, where the config tells: `head_dim`, or the hidden size over the (query) heads. */
-static gboolean
-lookup_head_size (WeftOpContext *context, const gchar *subconfig_key, gint64 *head_size)
+/* Rows of one head, where the config tells: `head_dim`, and the hidden size over the (query) heads. Configs may hold a
+ * `head_dim` that the model does not use, so both are possible. Returns how many there are. */
+static guint
+lookup_head_sizes (WeftOpContext *context, const gchar *subconfig_key, gint64 sizes[2])
 {
-  gint64 hidden_size, n_heads;
+  gint64 head_dim, hidden_size, n_heads;
+  guint n_sizes = 0;
 
-  if (lookup_int (context, subconfig_key, "head_dim", head_size))
-    return *head_size > 0;
-  if (!lookup_int (context, subconfig_key, "hidden_size", &hidden_size)
-      || !lookup_int (context, subconfig_key, NUM_HEADS, &n_heads) || n_heads < 1 || hidden_size < n_heads
-      || hidden_size % n_heads != 0)
-    return FALSE;
-  *head_size = hidden_size / n_heads;
-  return TRUE;
+  if (lookup_int (context, subconfig_key, "head_dim", &head_dim) && head_dim > 0)
+    sizes[n_sizes++] = head_dim;
+  if (lookup_int (context, subconfig_key, "hidden_size", &hidden_size)
+      && lookup_int (context, subconfig_key, NUM_HEADS, &n_heads) && n_heads > 0 && hidden_size >= n_heads
+      && hidden_size % n_heads == 0 && (n_sizes == 0 || sizes[0] != hidden_size / n_heads))
+    sizes[n_sizes++] = hidden_size / n_heads;
+  return n_sizes;
+}
+
+static gboolean
+is_product (gint64 n_rows, gint64 n_heads, const gint64 *sizes, guint n_sizes)
+{
+  for (guint i = 0; i < n_sizes; i++)
+    if (n_rows % sizes[i] == 0 && n_rows / sizes[i] == n_heads)
+      return TRUE;
+  return FALSE;
 }
 
 /* Permuting keys with the number of query heads gives a wrong model and no error, so the rows are counted. */
@@ -66,29 +76,29 @@ check_rows (gint64 n_rows, gint64 n_heads, const gchar *attribute, WeftOpContext
             const gchar *subconfig_key, GError **error)
 {
   static const gchar *const attributes[] = { NUM_HEADS, "num_key_value_heads" };
-  gint64 head_size;
+  g_autoptr (GString) problem = NULL;
+  gint64 sizes[2];
+  guint n_sizes = lookup_head_sizes (context, subconfig_key, sizes);
+  gint64 value;
 
-  if (!lookup_head_size (context, subconfig_key, &head_size)
-      || (n_rows % head_size == 0 && n_rows / head_size == n_heads))
+  if (n_sizes == 0 || is_product (n_rows, n_heads, sizes, n_sizes))
     return TRUE;
+  problem = g_string_new (NULL);
+  g_string_append_printf (
+      problem, "%" G_GINT64_FORMAT " rows are not %s (%" G_GINT64_FORMAT ") heads of %" G_GINT64_FORMAT,
+      n_rows, attribute, n_heads, sizes[0]);
+  if (n_sizes > 1)
+    g_string_append_printf (problem, " or %" G_GINT64_FORMAT, sizes[1]);
   for (guint i = 0; i < G_N_ELEMENTS (attributes); i++)
-    {
-      gint64 value;
-
-      if (n_rows % head_size == 0 && lookup_int (context, subconfig_key, attributes[i], &value)
-          && n_rows / head_size == value)
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                       "%" G_GINT64_FORMAT " rows are not %s (%" G_GINT64_FORMAT
-                       ") heads of %" G_GINT64_FORMAT ": set num_heads_attribute to '%s' (%" G_GINT64_FORMAT
-                       ")",
-                       n_rows, attribute, n_heads, head_size, attributes[i], value);
-          return FALSE;
-        }
-    }
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-               "%" G_GINT64_FORMAT " rows are not %s (%" G_GINT64_FORMAT ") heads of %" G_GINT64_FORMAT,
-               n_rows, attribute, n_heads, head_size);
+    if (lookup_int (context, subconfig_key, attributes[i], &value)
+        && is_product (n_rows, value, sizes, n_sizes))
+      {
+        g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                     "%s: set num_heads_attribute to '%s' (%" G_GINT64_FORMAT ")", problem->str,
+                     attributes[i], value);
+        return FALSE;
+      }
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "%s", problem->str);
   return FALSE;
 }
 

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weft in Python: tensors as numpy arrays, groups of tensors as mappings, exceptions of an op as errors."""
+"""Weft in Python: tensors as numpy arrays, checkpoints and groups of tensors as mappings, exceptions of a class as errors."""
 
 import collections.abc
 import ctypes
 import functools
+import json
+import operator
+import os
 
 from gi.module import get_introspection_module
 from gi.overrides import override
-from gi.repository import GLib
+from gi.repository import GLib, Json
 
 Weft = get_introspection_module("Weft")
 __all__ = []
@@ -63,6 +66,25 @@ class Tensor(Weft.Tensor):
         array.flags.writeable = False
         return array
 
+    def __getitem__(self, index):
+        """`tensor[2, 0:8]`: still lazy, and reading it reads only what it keeps. Steps are not for it."""
+        tensor, axis = self, 0
+        for item in index if isinstance(index, tuple) else (index,):
+            if axis >= tensor.get_rank():
+                raise IndexError(f"{self!r} has no axis {axis}")
+            length = tensor.get_dim(axis)
+            if isinstance(item, slice):
+                start, stop, step = item.indices(length)
+                if step != 1:
+                    raise IndexError(f"a slice of a lazy tensor has no step, found {step}")
+                tensor, axis = tensor.slice(axis, start, max(stop - start, 0)), axis + 1
+                continue
+            position = operator.index(item)
+            if not -length <= position < length:
+                raise IndexError(f"index {position} is outside of axis {axis} of {self!r}")
+            tensor = tensor.slice(axis, position % length, 1).squeeze(axis)
+        return tensor
+
     def __array__(self, dtype=None):
         array = self.numpy()
         return array if dtype is None else array.astype(dtype)
@@ -77,6 +99,11 @@ __all__.append("Tensor")
 
 class TensorGroups(Weft.TensorGroups):
     """What an op takes and gives: a mapping from a name to a tensor or a list of tensors."""
+
+    def __init__(self, groups=()):
+        super().__init__()
+        for name, value in dict(groups).items():
+            self[name] = value
 
     def __len__(self):
         return self.get_n_groups()
@@ -96,8 +123,10 @@ class TensorGroups(Weft.TensorGroups):
         found, group = self.find(name)
         if not found:
             raise KeyError(name)
-        tensors = [self.get_tensor(group, position) for position in range(self.get_n_tensors(group))]
-        return tensors if self.is_list(group) else tensors[0]
+        return self._tensors(group) if self.is_list(group) else self.get_tensor(group, 0)
+
+    def _tensors(self, group):
+        return [self.get_tensor(group, position) for position in range(self.get_n_tensors(group))]
 
     def __setitem__(self, name, value):
         if not isinstance(value, (list, tuple)):
@@ -109,6 +138,13 @@ class TensorGroups(Weft.TensorGroups):
 
     def items(self):
         return [(name, self[name]) for name in self]
+
+    def tensors(self, name):
+        """The tensors of a group as a list, also where it is one tensor."""
+        found, group = self.find(name)
+        if not found:
+            raise KeyError(name)
+        return self._tensors(group)
 
     def map(self, function):
         """The same groups, with `function (tensor)` in place of each tensor."""
@@ -146,8 +182,8 @@ def _raise_as_error(function):
     return call
 
 
-class ConversionOpsBase(Weft.ConversionOpsBase):
-    """The class that an op written in Python derives from."""
+class _ExceptionsAsErrors:
+    """For a class that scripts derive from: an exception of a virtual method becomes an error with its text."""
 
     def __init_subclass__(cls, **arguments):
         super().__init_subclass__(**arguments)
@@ -156,12 +192,57 @@ class ConversionOpsBase(Weft.ConversionOpsBase):
                 setattr(cls, name, _raise_as_error(function))
 
 
-ConversionOpsBase = override(ConversionOpsBase)
-__all__.append("ConversionOpsBase")
+class ConversionOpsBase(Weft.ConversionOpsBase, _ExceptionsAsErrors):
+    """The class that an op derives from."""
+
+
+class WeightTransformBase(Weft.WeightTransformBase, _ExceptionsAsErrors):
+    """The class that a kind of rule derives from."""
+
+
+class TensorSource(Weft.TensorSource, _ExceptionsAsErrors):
+    """The class that a source of elements derives from."""
+
+
+ConversionOpsBase, WeightTransformBase, TensorSource = map(override, (ConversionOpsBase, WeightTransformBase, TensorSource))
+__all__ += ["ConversionOpsBase", "WeightTransformBase", "TensorSource"]
+
+
+def op(name, **parameters):
+    """A registered op: `Weft.op("Transpose", dim0=1, dim1=2)`. Parameters are written as in JSON."""
+    return Weft.op_new(name, Json.from_string(json.dumps(parameters)).get_object(), None)
+
+
+__all__.append("op")
+
+
+def _make_execute(base):
+    def execute(self, sink, progress=None, cancellable=None):
+        """Moves the bytes, once. `progress (n_bytes_done, n_bytes_total)` is called as they arrive."""
+        report = None if progress is None else lambda n_bytes_done, n_bytes_total, _: progress(n_bytes_done, n_bytes_total)
+        return base.execute(self, sink, report, None, cancellable)
+
+    return execute
+
+
+class LoadPlan(Weft.LoadPlan):
+    """What the runtime gets out of a checkpoint."""
+
+    execute = _make_execute(Weft.LoadPlan)
+
+
+class RevertPlan(Weft.RevertPlan):
+    """The way back."""
+
+    execute = _make_execute(Weft.RevertPlan)
+
+
+LoadPlan, RevertPlan = override(LoadPlan), override(RevertPlan)
+__all__ += ["LoadPlan", "RevertPlan"]
 
 
 class Weights(collections.abc.Mapping):
-    """Names and arrays of a state dict. An array is read when its name is looked up, and not kept."""
+    """A mapping from names to arrays. An array is read when its name is looked up, and not kept."""
 
     def __init__(self, state_dict):
         self._state_dict = state_dict
@@ -189,9 +270,32 @@ class Weights(collections.abc.Mapping):
         return f"<Weft.Weights of {len(self)} tensors>"
 
 
-def load(path):
-    """The weights of a checkpoint (a file, an index or a folder) under their published names, read when touched."""
-    return Weights(Weft.Checkpoint.open(str(path), None).get_state_dict())
+def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None):
+    """The weights of a checkpoint (a file, an index or a folder) as the runtime has them, read when touched.
+
+    convert: False gives them as they were published, and nothing below applies
+    dtype: a dtype to cast to, or "auto"
+    key_mapping: a mapping of patterns to their replacements, applied to names first
+    mapping: a file of rules to use instead of those that Weft has for the model
+    module_tree: a file that says what the runtime's model looks like
+    model_type: a model type to use instead of that of config.json
+    """
+    checkpoint = Weft.Checkpoint.open(os.fspath(path), None)
+    if not convert:
+        return Weights(checkpoint.get_state_dict())
+    options = Weft.LoadOptions.new()
+    options.set_model_type(model_type)
+    if dtype is not None:
+        options.set_dtype(dtype)
+    for source, target in dict(key_mapping or {}).items():
+        options.add_key_mapping(source, target)
+    if mapping is not None:
+        options.set_mapping(Weft.mapping_load(os.fspath(mapping)))
+    if module_tree is not None:
+        options.set_module_tree(Weft.ModuleTree.load(os.fspath(module_tree)))
+    plan = Weft.LoadPlan.new(checkpoint, options)
+    plan.check()
+    return Weights(plan.get_outputs())
 
 
 __all__ += ["Weights", "load"]

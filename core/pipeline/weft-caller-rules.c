@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipeline/weft-caller-rules-private.h"
+
+/* Origins as weft_mapping_assemble() writes them. */
+#define KEY_MAPPING "key_mapping"
+#define LEGACY "legacy"
+
+static gboolean
+append_named (WeftTransformList *list, WeftMappingRegistry *registry, const gchar *name, gboolean is_required,
+              GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftTransformList) named = weft_mapping_registry_lookup (registry, name, &local_error);
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (named == NULL && is_required)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "there is no mapping '%s'; `weft mappings` lists the names", name);
+      return FALSE;
+    }
+  if (named != NULL)
+    weft_transform_list_append_list (list, named);
+  return TRUE;
+}
+
+WeftTransformList *
+weft_caller_rules_assemble (WeftLoadOptions *options, WeftMappingRegistry *registry, gboolean with_legacy,
+                            GError **error)
+{
+  WeftTransformList *mapping = weft_load_options_get_mapping (options);
+  const gchar *model_type = weft_load_options_get_model_type (options);
+  g_autoptr (WeftTransformList) list =
+      weft_transform_list_copy (weft_load_options_get_key_mapping (options), error);
+  g_autoptr (WeftTransformList) copy = NULL;
+
+  if (list == NULL)
+    return NULL;
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (list); i++)
+    weft_weight_transform_set_origin (weft_transform_list_get_transform (list, i), KEY_MAPPING, i);
+  if (mapping != NULL)
+    {
+      copy = weft_transform_list_copy (mapping, error);
+      if (copy == NULL)
+        return NULL;
+      weft_transform_list_append_list (list, copy);
+    }
+  if (model_type != NULL && !append_named (list, registry, model_type, TRUE, error))
+    return NULL;
+  if (with_legacy && !append_named (list, registry, LEGACY, FALSE, error))
+    return NULL;
+  return g_steal_pointer (&list);
+}
+
+gboolean
+weft_caller_rules_is_of_model (WeftWeightTransform *rule)
+{
+  const gchar *origin = weft_weight_transform_get_origin (rule);
+
+  return g_strcmp0 (origin, KEY_MAPPING) != 0 && g_strcmp0 (origin, LEGACY) != 0;
+}
+
+gboolean
+weft_caller_rules_check_used (WeftLoadOptions *options, WeftTransformList *rules, WeftCheckpoint *checkpoint,
+                              const gchar *layout, GError **error)
+{
+  gboolean is_given =
+      weft_load_options_get_mapping (options) != NULL || weft_load_options_get_model_type (options) != NULL;
+  gboolean any_used = FALSE;
+
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (rules); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (rules, i);
+
+      any_used = any_used || (weft_caller_rules_is_of_model (rule) && weft_weight_transform_get_used (rule));
+      if (g_strcmp0 (weft_weight_transform_get_origin (rule), KEY_MAPPING) != 0
+          || weft_weight_transform_get_used (rule))
+        continue;
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_MISSING,
+          "key mapping %u ('%s' -> '%s') matches no tensor of the checkpoint; `weft inspect` lists the names",
+          weft_weight_transform_get_origin_index (rule) + 1,
+          weft_weight_transform_get_written_sources (rule)[0],
+          weft_weight_transform_get_written_targets (rule)[0]);
+      return FALSE;
+    }
+  if (!is_given || any_used)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+               "no rule of the mapping that was asked for matches any of the %u tensors of %s; is it the "
+               "mapping of another model, or is the checkpoint in its %s layout already?",
+               weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (checkpoint)),
+               weft_checkpoint_get_path (checkpoint), layout);
+  return FALSE;
+}

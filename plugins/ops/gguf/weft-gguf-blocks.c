@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "weft-gguf-blocks.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Elements of a block, and of the super-blocks of the types whose names end in K. */
+#define BLOCK_ELEMENTS 32
+#define SUPER_BLOCK_ELEMENTS 256
+#define F16_BYTES 2
+#define F32_INFINITY 0x7f800000
+#define F16_INFINITY 0x7c00
+#define F16_SMALLEST_NORMAL 0x0400
+
+/* Numbers */
+
+static gfloat
+float_from_bits (guint32 bits)
+{
+  gfloat value;
+
+  memcpy (&value, &bits, sizeof value);
+  return value;
+}
+
+static guint32
+bits_of_float (gfloat value)
+{
+  guint32 bits;
+
+  memcpy (&bits, &value, sizeof bits);
+  return bits;
+}
+
+static guint32
+read_u16 (const guint8 *bytes)
+{
+  return (guint32) bytes[0] | (guint32) bytes[1] << 8;
+}
+
+static gfloat
+read_f16 (const guint8 *bytes)
+{
+  guint32 code = read_u16 (bytes);
+  guint32 sign = (code & 0x8000) << 16;
+  guint32 magnitude = code & 0x7fff;
+
+  if (magnitude < F16_SMALLEST_NORMAL)
+    return (sign != 0 ? -0x1p-24f : 0x1p-24f) * (gfloat) magnitude;
+  if (magnitude < F16_INFINITY)
+    return float_from_bits (sign | ((magnitude << 13) + ((127 - 15) << 23)));
+  return float_from_bits (sign | magnitude << 13 | F32_INFINITY);
+}
+
+/* To nearest, ties to even, as every cast. NaNs stay. */
+static gfloat
+round_to_bf16 (gfloat value)
+{
+  guint32 bits = bits_of_float (value);
+
+  return isnan (value) ? value : float_from_bits ((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000);
+}
+
+static gfloat
+round_to_f16 (gfloat value)
+{
+  guint32 bits = bits_of_float (value) & 0x7fffffff;
+  gfloat magnitude = float_from_bits (bits);
+
+  /* Below 2^-14 codes are 2^-24 apart, and so are the F32 numbers from 0.5 to 1. */
+  if (magnitude < 0x1p-14f)
+    magnitude = (magnitude + 0.5f) - 0.5f;
+  else if (bits < F32_INFINITY)
+    magnitude = float_from_bits ((bits + 0xfff + ((bits >> 13) & 1)) & ~0x1fffu);
+  return copysignf (magnitude >= 0x1p16f ? INFINITY : magnitude, value);
+}
+
+/* Values are computed in the dtype they will have, as the other implementations do: every step is rounded to it. */
+static void
+round_values (WeftDtype dtype, gfloat *values, gsize n_values)
+{
+  if (dtype == WEFT_DTYPE_BF16)
+    for (gsize i = 0; i < n_values; i++)
+      values[i] = round_to_bf16 (values[i]);
+  if (dtype == WEFT_DTYPE_F16)
+    for (gsize i = 0; i < n_values; i++)
+      values[i] = round_to_f16 (values[i]);
+}
+
+static gfloat
+round_value (WeftDtype dtype, gfloat value)
+{
+  round_values (dtype, &value, 1);
+  return value;
+}
+
+/* A scale or a minimum. */
+static gfloat
+read_scale (const guint8 *bytes, WeftDtype dtype)
+{
+  return round_value (dtype, read_f16 (bytes));
+}
+
+/* Codes */
+
+/* Codes of @n_bits lie in runs of @run bytes: first the lowest bits of each byte of the run, then the next, and so on. Adds
+ * @n_codes of them, shifted by @shift, to @codes. */
+static void
+unpack (const guint8 *packed, guint n_bits, gsize run, gsize n_codes, guint shift, guint8 *codes)
+{
+  const gsize n_planes = 8 / n_bits;
+  const guint mask = (1u << n_bits) - 1;
+
+  for (gsize i = 0; i < n_codes / run; i++)
+    {
+      const guint8 *bytes = packed + i / n_planes * run;
+      guint first_bit = (guint) (i % n_planes) * n_bits;
+
+      for (gsize j = 0; j < run; j++)
+        codes[i * run + j] |= (guint8) (((guint) bytes[j] >> first_bit & mask) << shift);
+    }
+}
+
+/* scale * (code - zero) */
+static void
+scale_codes (const guint8 *codes, gsize n_codes, gfloat scale, gint zero, WeftDtype dtype, gfloat *values)
+{
+  for (gsize i = 0; i < n_codes; i++)
+    values[i] = scale * (gfloat) (codes[i] - zero);
+  round_values (dtype, values, n_codes);
+}
+
+/* scale * code + minimum */
+static void
+scale_codes_above (const guint8 *codes, gsize n_codes, gfloat scale, gfloat minimum, WeftDtype dtype,
+                   gfloat *values)
+{
+  scale_codes (codes, n_codes, scale, 0, dtype, values);
+  for (gsize i = 0; i < n_codes; i++)
+    values[i] += minimum;
+  round_values (dtype, values, n_codes);
+}
+
+/* Blocks of one element */
+
+static void
+decode_f32 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  values[0] = float_from_bits (read_u16 (block) | read_u16 (block + 2) << 16);
+}
+
+static void
+decode_f16 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  values[0] = read_f16 (block);
+}
+
+static void
+decode_bf16 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  values[0] = float_from_bits (read_u16 (block) << 16);
+}
+
+/* Blocks of 32: scale; minimum (_1); fifth bits, one after the other (Q5); codes. */
+
+static void
+decode_q4_0 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  guint8 codes[BLOCK_ELEMENTS] = { 0 };
+
+  unpack (block + F16_BYTES, 4, 16, BLOCK_ELEMENTS, 0, codes);
+  scale_codes (codes, BLOCK_ELEMENTS, read_scale (block, dtype), 8, dtype, values);
+}
+
+static void
+decode_q4_1 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  guint8 codes[BLOCK_ELEMENTS] = { 0 };
+
+  unpack (block + 2 * F16_BYTES, 4, 16, BLOCK_ELEMENTS, 0, codes);
+  scale_codes_above (codes, BLOCK_ELEMENTS, read_scale (block, dtype), read_scale (block + F16_BYTES, dtype),
+                     dtype, values);
+}
+
+static void
+decode_q5_0 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *fifth_bits = block + F16_BYTES;
+  guint8 codes[BLOCK_ELEMENTS] = { 0 };
+
+  unpack (fifth_bits + 4, 4, 16, BLOCK_ELEMENTS, 0, codes);
+  unpack (fifth_bits, 1, 1, BLOCK_ELEMENTS, 4, codes);
+  scale_codes (codes, BLOCK_ELEMENTS, read_scale (block, dtype), 16, dtype, values);
+}
+
+static void
+decode_q5_1 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *fifth_bits = block + 2 * F16_BYTES;
+  guint8 codes[BLOCK_ELEMENTS] = { 0 };
+
+  unpack (fifth_bits + 4, 4, 16, BLOCK_ELEMENTS, 0, codes);
+  unpack (fifth_bits, 1, 1, BLOCK_ELEMENTS, 4, codes);
+  scale_codes_above (codes, BLOCK_ELEMENTS, read_scale (block, dtype), read_scale (block + F16_BYTES, dtype),
+                     dtype, values);
+}
+
+static void
+decode_q8_0 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  gfloat scale = read_scale (block, dtype);
+
+  for (gsize i = 0; i < BLOCK_ELEMENTS; i++)
+    values[i] = scale * (gfloat) (gint8) block[F16_BYTES + i];
+  round_values (dtype, values, BLOCK_ELEMENTS);
+}
+
+/* Super-blocks of 256: groups of 16 or 32 codes, each with a small whole number that scales the scale of all. */
+
+/* 16 scales and minima, a nibble each; codes of 2 bits; scale of scales; scale of minima. */
+static void
+decode_q2_k (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *packed = block + 16;
+  gfloat scale = read_scale (packed + 64, dtype);
+  gfloat minimum = read_scale (packed + 64 + F16_BYTES, dtype);
+  guint8 codes[SUPER_BLOCK_ELEMENTS] = { 0 };
+
+  unpack (packed, 2, 32, SUPER_BLOCK_ELEMENTS, 0, codes);
+  for (gsize group = 0; group < 16; group++)
+    scale_codes_above (codes + 16 * group, 16, round_value (dtype, scale * (gfloat) (block[group] & 15)),
+                       -round_value (dtype, minimum * (gfloat) (block[group] >> 4)), dtype,
+                       values + 16 * group);
+}
+
+/* Third bits; codes of 2 bits; 16 scales of 6 bits, low nibbles first; scale of scales. */
+static void
+decode_q3_k (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *packed = block + 32;
+  const guint8 *packed_scales = packed + 64;
+  gfloat scale = read_scale (packed_scales + 12, dtype);
+  guint8 codes[SUPER_BLOCK_ELEMENTS] = { 0 };
+  guint8 scales[16] = { 0 };
+
+  unpack (packed, 2, 32, SUPER_BLOCK_ELEMENTS, 0, codes);
+  unpack (block, 1, 32, SUPER_BLOCK_ELEMENTS, 2, codes);
+  unpack (packed_scales, 4, 8, 16, 0, scales);
+  unpack (packed_scales + 8, 2, 4, 16, 4, scales);
+  for (gsize group = 0; group < 16; group++)
+    scale_codes (codes + 16 * group, 16, round_value (dtype, scale * (gfloat) (scales[group] - 32)), 4, dtype,
+                 values + 16 * group);
+}
+
+/* The 8 scales and minima of 6 bits of Q4_K and Q5_K. Of 12 bytes, 4 hold the first scales and 4 the first minima, with
+ * the upper bits of the others above them; 4 hold the lower nibbles of the others. */
+static void
+unpack_scales_and_minima (const guint8 *packed, guint8 scales[8], guint8 minima[8])
+{
+  for (gsize i = 0; i < 4; i++)
+    {
+      scales[i] = packed[i] & 63;
+      minima[i] = packed[4 + i] & 63;
+      scales[4 + i] = (guint8) ((packed[8 + i] & 15) | (packed[i] >> 6) << 4);
+      minima[4 + i] = (guint8) (packed[8 + i] >> 4 | (packed[4 + i] >> 6) << 4);
+    }
+}
+
+/* Q4_K and Q5_K begin alike: scale of scales, scale of minima, scales and minima. */
+static void
+scale_8_groups (const guint8 *block, const guint8 *codes, WeftDtype dtype, gfloat *values)
+{
+  gfloat scale = read_scale (block, dtype);
+  gfloat minimum = read_scale (block + F16_BYTES, dtype);
+  guint8 scales[8], minima[8];
+
+  unpack_scales_and_minima (block + 2 * F16_BYTES, scales, minima);
+  for (gsize group = 0; group < 8; group++)
+    scale_codes_above (codes + 32 * group, 32, round_value (dtype, scale * (gfloat) scales[group]),
+                       -round_value (dtype, minimum * (gfloat) minima[group]), dtype, values + 32 * group);
+}
+
+static void
+decode_q4_k (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  guint8 codes[SUPER_BLOCK_ELEMENTS] = { 0 };
+
+  unpack (block + 16, 4, 32, SUPER_BLOCK_ELEMENTS, 0, codes);
+  scale_8_groups (block, codes, dtype, values);
+}
+
+/* With the fifth bits before the codes. */
+static void
+decode_q5_k (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  guint8 codes[SUPER_BLOCK_ELEMENTS] = { 0 };
+
+  unpack (block + 16 + 32, 4, 32, SUPER_BLOCK_ELEMENTS, 0, codes);
+  unpack (block + 16, 1, 32, SUPER_BLOCK_ELEMENTS, 4, codes);
+  scale_8_groups (block, codes, dtype, values);
+}
+
+/* Low nibbles; upper 2 bits; 16 signed scales; scale of scales. */
+static void
+decode_q6_k (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *upper = block + 128;
+  const gint8 *scales = (const gint8 *) upper + 64;
+  gfloat scale = read_scale (upper + 64 + 16, dtype);
+  guint8 codes[SUPER_BLOCK_ELEMENTS] = { 0 };
+
+  unpack (block, 4, 64, SUPER_BLOCK_ELEMENTS, 0, codes);
+  unpack (upper, 2, 32, SUPER_BLOCK_ELEMENTS, 4, codes);
+  for (gsize group = 0; group < 16; group++)
+    scale_codes (codes + 16 * group, 16, round_value (dtype, scale * (gfloat) scales[group]), 32, dtype,
+                 values + 16 * group);
+}
+
+/* Types */
+
+static const WeftGgufBlockType block_types[] = {
+  { "F32", 0, 1, 4, decode_f32 },
+  { "F16", 1, 1, 2, decode_f16 },
+  { "Q4_0", 2, BLOCK_ELEMENTS, 18, decode_q4_0 },
+  { "Q4_1", 3, BLOCK_ELEMENTS, 20, decode_q4_1 },
+  { "Q5_0", 6, BLOCK_ELEMENTS, 22, decode_q5_0 },
+  { "Q5_1", 7, BLOCK_ELEMENTS, 24, decode_q5_1 },
+  { "Q8_0", 8, BLOCK_ELEMENTS, 34, decode_q8_0 },
+  { "Q2_K", 10, SUPER_BLOCK_ELEMENTS, 84, decode_q2_k },
+  { "Q3_K", 11, SUPER_BLOCK_ELEMENTS, 110, decode_q3_k },
+  { "Q4_K", 12, SUPER_BLOCK_ELEMENTS, 144, decode_q4_k },
+  { "Q5_K", 13, SUPER_BLOCK_ELEMENTS, 176, decode_q5_k },
+  { "Q6_K", 14, SUPER_BLOCK_ELEMENTS, 210, decode_q6_k },
+  { "BF16", 30, 1, 2, decode_bf16 },
+};
+
+const WeftGgufBlockType *
+weft_gguf_block_type_from_number (gint64 number)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (block_types); i++)
+    if (block_types[i].number == number)
+      return &block_types[i];
+  return NULL;
+}
+
+const WeftGgufBlockType *
+weft_gguf_block_type_from_name (const gchar *name)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (block_types); i++)
+    if (g_str_equal (block_types[i].name, name))
+      return &block_types[i];
+  return NULL;
+}
+
+/* The kernel */
+
+typedef struct
+{
+  const WeftGgufBlockType *type;
+  WeftDtype dtype;
+} DequantizeParams;
+
+static void
+get_granularity (gconstpointer params, const WeftShape *output, gint64 *block)
+{
+  block[output->rank - 1] = ((const DequantizeParams *) params)->type->n_elements;
+}
+
+static void
+get_input_region (gconstpointer params, guint input, const WeftRegion *output, WeftRegion *region)
+{
+  const WeftGgufBlockType *type = ((const DequantizeParams *) params)->type;
+  guint last = output->rank - 1;
+
+  *region = *output;
+  region->start[last] = output->start[last] / type->n_elements * type->n_bytes;
+  region->extent[last] = output->extent[last] / type->n_elements * type->n_bytes;
+}
+
+/* Regions are whole blocks, since rows are. */
+static gboolean
+compute_values (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs,
+                guint n_inputs, gpointer scratch, GError **error)
+{
+  const WeftGgufBlockType *type = ((const DequantizeParams *) params)->type;
+  const guint8 *blocks = inputs[0].elements;
+  gfloat *values = output->elements;
+
+  for (gint64 i = 0; i < output->n_elements / type->n_elements; i++)
+    type->decode (blocks + i * type->n_bytes, ((const DequantizeParams *) params)->dtype,
+                  values + i * type->n_elements);
+  return TRUE;
+}
+
+static const WeftKernel dequantize_kernel = {
+  .struct_size = sizeof (WeftKernel),
+  .name = "GgufDequantize",
+  .get_granularity = get_granularity,
+  .get_input_region = get_input_region,
+  .compute = compute_values,
+};
+
+WeftTensor *
+weft_gguf_blocks_dequantize (WeftTensor *rows, const WeftGgufBlockType *type, WeftDtype dtype, GError **error)
+{
+  WeftShape shape = *weft_tensor_get_shape (rows);
+  g_autoptr (WeftTensor) values = NULL;
+  DequantizeParams *params;
+  gint64 *last = shape.rank > 0 ? &shape.dims[shape.rank - 1] : NULL;
+
+  if (weft_tensor_get_dtype (rows) != WEFT_DTYPE_U8)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "blocks of %s must be U8, found %s", type->name,
+                   weft_dtype_get_name (weft_tensor_get_dtype (rows)));
+      return NULL;
+    }
+  if (last == NULL || *last % type->n_bytes != 0
+      || __builtin_mul_overflow (*last / type->n_bytes, type->n_elements, last))
+    {
+      g_autofree gchar *text = weft_shape_to_string (weft_tensor_get_shape (rows));
+
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "rows of shape %s are not whole blocks of %s, which have %" G_GINT64_FORMAT " bytes", text,
+                   type->name, type->n_bytes);
+      return NULL;
+    }
+  params = g_new (DequantizeParams, 1);
+  *params = (DequantizeParams){ type, dtype };
+  values = weft_tensor_new_from_kernel (&dequantize_kernel, params, g_free, WEFT_DTYPE_F32, shape.dims,
+                                        shape.rank, &rows, 1, error);
+  return values != NULL ? weft_tensor_cast (values, dtype, error) : NULL;
+}
