@@ -2,6 +2,7 @@
 """What the command does when something is wrong: a clear error, an exit code, nothing half written, the source untouched."""
 
 import contextlib
+import json
 import os
 import resource
 import shutil
@@ -56,6 +57,13 @@ class FailuresTest(unittest.TestCase):
         self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "gate_up_proj",
                             "needs numbers 0-2", "1 is missing")
         self.assertEqual(made.read_folder(self.source), before)
+
+    def test_plan_prints_one_document(self):
+        """A plan with a report that stops the load is one JSON document, and an exit code."""
+        self.make_source([experts([0, 2])])
+        result = self.run_weft("plan", self.source, "--json")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(len(json.loads(result.stdout)["report"]["conversion_errors"]), 2)
 
     def test_no_plugins(self):
         before = self.make_source()
