@@ -60,6 +60,7 @@ struct _WeftCommandCall
   /*< private >*/
   gint64 progress_started; /* monotonic time in microseconds; 0 before the first byte */
   gint64 progress_drawn;
+  gboolean has_result; /* a JSON value was printed: an error does not add another */
 };
 
 /* Every sub-command, in the order of the overview. */

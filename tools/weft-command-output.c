@@ -146,6 +146,6 @@ weft_command_print_error (WeftCommandCall *call, const GError *error)
   fprintf (stderr, "weft %s: %s\n", call->entry->name, error->message);
   if (error->domain == G_OPTION_ERROR)
     fprintf (stderr, "Try: weft %s --help\n", call->entry->name);
-  if (call->is_json)
+  if (call->is_json && !call->has_result)
     print_error_as_json (error);
 }

@@ -61,6 +61,7 @@ run_plan (WeftCommandCall *call, GError **error)
       g_autoptr (JsonNode) root = weft_load_plan_to_json (plan);
 
       weft_command_print_json (root);
+      call->has_result = TRUE;
     }
   else
     print_outputs (plan);

@@ -120,8 +120,11 @@ list_into (const gchar *folder, const gchar *prefix, guint depth, GStrvBuilder *
           if (!list_into (folder, relative, depth + 1, others, weights, error))
             return FALSE;
         }
-      else if (is_regular_file (full) && weft_checkpoint_files_is_weight (name))
-        g_strv_builder_add (weights, relative);
+      else if (weft_checkpoint_files_is_weight (name))
+        {
+          if (is_regular_file (full))
+            g_strv_builder_add (weights, relative);
+        }
       /* A link to nowhere is a file that should be there: copying it says so. */
       else if ((is_regular_file (full) || is_dangling (full))
                && strcmp (name, WEFT_PROVENANCE_FILE_NAME) != 0)

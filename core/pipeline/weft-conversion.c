@@ -333,7 +333,8 @@ is_read_as_stored (WeftConversion *self, WeftOpTraits traits, WeftTensor *tensor
 {
   if ((traits & WEFT_OP_TRAITS_CONSUMES_COMPANIONS) != 0 && has_several_patterns (self))
     return TRUE;
-  return (traits & WEFT_OP_TRAITS_NEEDS_VALUES) != 0 && !weft_dtype_is_floating (weft_tensor_get_dtype (tensor));
+  return (traits & WEFT_OP_TRAITS_NEEDS_VALUES) != 0
+         && !weft_dtype_is_floating (weft_tensor_get_dtype (tensor));
 }
 
 gboolean

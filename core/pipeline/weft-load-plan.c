@@ -502,6 +502,13 @@ has_output (WeftLoadPlan *self, const gchar *name)
   return weft_state_dict_find (self->outputs, name, NULL);
 }
 
+/* A tensor that was left out for its shape counts as there: it is no reason to call its partner missing. */
+static gboolean
+was_given (WeftLoadPlan *self, const gchar *name)
+{
+  return has_output (self, name) || g_hash_table_contains (self->left_out, name);
+}
+
 /* A tied tensor is there if its partner is. */
 static gboolean
 is_tied_to_output (WeftLoadPlan *self, const gchar *name)
@@ -511,8 +518,8 @@ is_tied_to_output (WeftLoadPlan *self, const gchar *name)
       const gchar *target = weft_module_tree_get_tie_target (self->tree, i);
       const gchar *source = weft_module_tree_get_tie_source (self->tree, i);
 
-      if ((strcmp (target, name) == 0 && has_output (self, source))
-          || (strcmp (source, name) == 0 && has_output (self, target)))
+      if ((strcmp (target, name) == 0 && was_given (self, source))
+          || (strcmp (source, name) == 0 && was_given (self, target)))
         return TRUE;
     }
   return FALSE;
@@ -525,8 +532,8 @@ find_missing (WeftLoadPlan *self)
     {
       const gchar *name = weft_module_tree_get_tensor_name (self->tree, i);
 
-      if (weft_module_tree_is_tensor_persistent (self->tree, i) && !has_output (self, name)
-          && !g_hash_table_contains (self->left_out, name) && !is_tied_to_output (self, name)
+      if (weft_module_tree_is_tensor_persistent (self->tree, i) && !was_given (self, name)
+          && !is_tied_to_output (self, name)
           && !is_ignored (weft_module_tree_get_ignore_on_load_missing (self->tree), name))
         weft_load_report_add (self->report, WEFT_FINDING_MISSING, name, NULL);
     }

@@ -21,6 +21,8 @@ typedef struct
   gchar *index_name;
   GBytes *index;
   GPtrArray *conversions;
+  /* Of the text of the record. */
+  gchar *checksum;
 } WeftProvenance;
 
 GBytes *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);

@@ -228,6 +228,7 @@ weft_provenance_free (WeftProvenance *self)
   g_clear_pointer (&self->headers, g_ptr_array_unref);
   g_clear_pointer (&self->hashes, g_ptr_array_unref);
   g_free (self->index_name);
+  g_free (self->checksum);
   g_clear_pointer (&self->index, g_bytes_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_free (self);
@@ -514,10 +515,20 @@ read_conversions (WeftProvenance *self, JsonNode *root, const gchar *path, GErro
 WeftProvenance *
 weft_provenance_load (const gchar *path, GError **error)
 {
-  g_autoptr (JsonNode) root = weft_json_load_file (path, error);
   g_autoptr (WeftProvenance) self = g_new0 (WeftProvenance, 1);
+  g_autoptr (JsonNode) root = NULL;
+  g_autoptr (GError) local_error = NULL;
+  g_autofree gchar *text = NULL;
+  gsize n_bytes;
   JsonNode *version;
 
+  if (!g_file_get_contents (path, &text, &n_bytes, &local_error))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path, local_error->message);
+      return NULL;
+    }
+  self->checksum = g_compute_checksum_for_string (G_CHECKSUM_SHA256, text, (gssize) n_bytes);
+  root = weft_json_parse (text, (gssize) n_bytes, path, error);
   if (root == NULL)
     return NULL;
   version = weft_json_lookup (root, "version");

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/weft-json.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-load-plan-private.h"
@@ -21,6 +22,8 @@ struct _WeftRevertPlan
   /* For each output the shard of the runtime checkpoint that it mainly comes from. */
   GArray *shards;
   WeftLoadReport *report;
+  /* Of the rules that decide what an output is made of. */
+  gchar *fingerprint;
   /* Tensors of the runtime checkpoint that the record does not know. */
   guint n_added;
 };
@@ -38,6 +41,7 @@ weft_revert_plan_finalize (GObject *object)
   g_clear_object (&self->outputs);
   g_clear_pointer (&self->shards, g_array_unref);
   g_clear_object (&self->report);
+  g_free (self->fingerprint);
   G_OBJECT_CLASS (weft_revert_plan_parent_class)->finalize (object);
 }
 
@@ -357,6 +361,15 @@ collect_key (WeftRevertPlan *self, WeftTransformList *inverse, guint position, G
   return TRUE;
 }
 
+static void
+take_fingerprint_of_rules (WeftRevertPlan *self, WeftTransformList *rules)
+{
+  g_autoptr (JsonNode) root = weft_mapping_to_json (rules);
+  g_autofree gchar *text = weft_json_to_text (root, FALSE);
+
+  self->fingerprint = g_compute_checksum_for_string (G_CHECKSUM_SHA256, text, -1);
+}
+
 static gboolean
 revert_by_mapping (WeftRevertPlan *self, GError **error)
 {
@@ -372,6 +385,7 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
   for (guint i = 0; i < weft_state_dict_get_n_tensors (state_dict); i++)
     if (!collect_key (self, inverse, i, buckets, by_name, error))
       return FALSE;
+  take_fingerprint_of_rules (self, inverse);
   if (!weft_caller_rules_check_used (self->options, inverse, self->checkpoint, "published", error))
     return FALSE;
   for (guint i = 0; i < buckets->len; i++)
@@ -413,6 +427,7 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
       self->provenance = weft_provenance_load (path, error);
       if (self->provenance == NULL || !revert_by_record (self, error))
         return NULL;
+      self->fingerprint = g_strdup (self->provenance->checksum);
     }
   else if (!revert_by_mapping (self, error))
     return NULL;
@@ -499,6 +514,7 @@ weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftT
       if (layout == NULL)
         return FALSE;
       weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
+      weft_safetensors_sink_set_fingerprint (WEFT_SAFETENSORS_SINK (sink), self->fingerprint);
     }
   return weft_sink_write (sink, self->outputs, options, counters, cancellable, error);
 }

@@ -155,6 +155,24 @@ static const struct
     "'q' has no exact inverse: 'k' is left out|--lossy", "a: F32[1] 1\nq: F32[1] 3\n" },
 };
 
+/* The partner of a tied tensor that is left out is not missing. */
+static void
+test_tied_to_left_out (void)
+{
+  g_autoptr (WeftModuleTree) tree =
+      made_model ("TestModel test -", "embed: F32[3]\nhead: F32[3]\nw: F32[1]", ",'tied':{'head':'embed'}");
+  g_autoptr (WeftLoadOptions) options =
+      make_options (NULL, NULL, NULL, WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES);
+  g_auto (MadeFolders) folders = { 0 };
+  g_autoptr (GError) error = NULL;
+
+  weft_load_options_set_module_tree (options, tree);
+  made_folders_init (&folders);
+  made_write (folders.published, NULL, "embed: F32[2]\nw: F32[1]");
+  made_convert (folders.published, folders.runtime, options, &error);
+  g_assert_no_error (error);
+}
+
 static void
 test_left_out (gconstpointer position)
 {
@@ -486,6 +504,7 @@ main (int argc, char **argv)
   g_test_add_func ("/loading/dtype/integers-are-refused", test_dtype_of_integers_is_refused);
   g_test_add_func ("/loading/dtype/converter", test_dtype_of_a_converter);
   g_test_add_func ("/loading/failed-is-never-allowed", test_failed_is_never_allowed);
+  g_test_add_func ("/loading/tied-to-left-out", test_tied_to_left_out);
   g_test_add_func ("/loading/key-mapping", test_key_mapping);
   g_test_add_func ("/loading/key-mapping-before-mapping", test_key_mapping_before_mapping);
   g_test_add_func ("/loading/key-mapping-of-a-model", test_key_mapping_of_a_model);

@@ -2,6 +2,7 @@
 """What the command does when something is wrong: a clear error, an exit code, nothing half written, the source untouched."""
 
 import contextlib
+import json
 import os
 import resource
 import shutil
@@ -56,6 +57,13 @@ class FailuresTest(unittest.TestCase):
         self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "gate_up_proj",
                             "needs numbers 0-2", "1 is missing")
         self.assertEqual(made.read_folder(self.source), before)
+
+    def test_plan_prints_one_document(self):
+        """A plan with a report that stops the load is one JSON document, and an exit code."""
+        self.make_source([experts([0, 2])])
+        result = self.run_weft("plan", self.source, "--json")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(len(json.loads(result.stdout)["report"]["conversion_errors"]), 2)
 
     def test_no_plugins(self):
         before = self.make_source()
@@ -211,6 +219,27 @@ class FailuresTest(unittest.TestCase):
             self.target = os.path.join(disk, "target")
             self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "tokenizer.json", "No space left",
                                 leaves_partial=True)
+
+    def test_resume_by_other_rules(self):
+        """Files that were reverted by other rules are not kept, although all names and shapes are the same."""
+        made.write_folder(self.source, [{"a.t": made.tensor("F32", (4, 4), 1)}, {"b.t": made.tensor("F32", (200, 200), 2)}])
+        rules = {"turned": {"type": "WeightConverter", "source_patterns": ["w"], "target_patterns": ["t"],
+                            "operations": [{"type": "Transpose"}]},
+                 "renamed": {"type": "WeightRenaming", "source_patterns": ["w$"], "target_patterns": ["t$"]}}
+        for name, rule in rules.items():
+            with open(os.path.join(self.root, name), "w", encoding="utf-8") as file:
+                json.dump([rule], file)
+        words = ["revert", self.source, "--no-sync", "--mapping"]
+        # There is room for the first file only.
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+        result = self.run_weft(*words, os.path.join(self.root, "turned"), "-o", self.target, preexec_fn=limit, restore_signals=False)
+        self.assert_refused(result, "File too large", leaves_partial=True)
+        self.assertIn("model-00001-of-00002.safetensors", os.listdir(self.target + ".weft-partial"))
+        whole = os.path.join(self.root, "whole")
+        for target, more in ((self.target, ["--resume"]), (whole, [])):
+            result = self.run_weft(*words, os.path.join(self.root, "renamed"), "-o", target, *more)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(made.read_folder(self.target), made.read_folder(whole))
 
     def start_and_stop(self, number, n_shards):
         """Stops a run after its first file, before its last; None if it was too quick."""
