@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipeline/weft-output-private.h"
 
+#include <xxhash.h>
+
 #include "pipeline/weft-load-plan-private.h"
 #include "pipeline/weft-provenance-private.h"
 
@@ -126,6 +128,18 @@ lay_out (WeftLoadPlan *plan, GError **error)
                                         weft_checkpoint_get_index_metadata (plan->checkpoint), error);
 }
 
+/* What --resume compares: the record holds all that a plan is made of. */
+static gchar *
+hash_plan (GBytes *provenance)
+{
+  gsize n_bytes;
+  gconstpointer text = g_bytes_get_data (provenance, &n_bytes);
+  XXH128_hash_t hash = XXH3_128bits (text, n_bytes);
+
+  return g_strdup_printf ("%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", (guint64) hash.high64,
+                          (guint64) hash.low64);
+}
+
 gboolean
 weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable *cancellable, GError **error)
 {
@@ -143,7 +157,7 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   provenance = weft_provenance_write (plan, cancellable, error);
   if (provenance == NULL)
     return FALSE;
-  fingerprint = g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, provenance);
+  fingerprint = hash_plan (provenance);
   weft_safetensors_sink_set_fingerprint (sink, fingerprint);
   return weft_safetensors_sink_is_single_file (sink)
          || weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, provenance, error);

@@ -358,6 +358,30 @@ weft_layout_builder_add (WeftLayoutBuilder *self, const WeftPiece *piece, GError
   return TRUE;
 }
 
+static gint
+compare_pieces (gconstpointer a, gconstpointer b)
+{
+  gint64 address_a = ((const WeftStoredPiece *) a)->destination;
+  gint64 address_b = ((const WeftStoredPiece *) b)->destination;
+
+  return (address_a > address_b) - (address_a < address_b);
+}
+
+/* By where they begin, so that who fills a destination piece by piece walks it from front to back: a join of stacks
+ * gives all gates before all ups, while each gate lies before its up. */
+static void
+sort_pieces (GArray *pieces)
+{
+  for (guint i = 1; i < pieces->len; i++)
+    if (compare_pieces (&g_array_index (pieces, WeftStoredPiece, i - 1),
+                        &g_array_index (pieces, WeftStoredPiece, i))
+        > 0)
+      {
+        g_array_sort (pieces, compare_pieces);
+        return;
+      }
+}
+
 /* What an array holds, in a block of that size: a layout lives as long as its tensor, and there are many. */
 static gpointer
 take_elements (GArray **array)
@@ -374,6 +398,7 @@ take_elements (GArray **array)
 void
 weft_layout_builder_finish (WeftLayoutBuilder *self, WeftLayout *layout)
 {
+  sort_pieces (self->pieces);
   layout->n_pieces = self->pieces->len;
   layout->n_loops = self->loops->len;
   layout->pieces = take_elements (&self->pieces);
