@@ -50,6 +50,14 @@ const OverruledOp = GObject.registerClass(class OverruledOp extends Weft.Convers
     }
 });
 
+// Keeps all that it is given.
+const KeepingOp = GObject.registerClass(class KeepingOp extends Weft.ConversionOpsBase {
+    vfunc_convert(inputs, context) {
+        KeepingOp.kept = [inputs, context, inputs.lookup('a')];
+        return inputs;
+    }
+});
+
 function tensorOf(...values) {
     return Weft.Tensor.new_from_bytes(Weft.Dtype.F32, [values.length],
         new GLib.Bytes(new Uint8Array(new Float32Array(values).buffer)));
@@ -57,7 +65,8 @@ function tensorOf(...values) {
 
 const context = Weft.OpContext.new(['a'], ['b']);
 const registry = Weft.PluginRegistry.get_default();
-for (const [name, op] of Object.entries({TestNegate: NegateOp, TestFailing: FailingOp, TestSilent: SilentOp, TestOverruled: OverruledOp}))
+const ops = {TestNegate: NegateOp, TestFailing: FailingOp, TestSilent: SilentOp, TestOverruled: OverruledOp, TestKeeping: KeepingOp};
+for (const [name, op] of Object.entries(ops))
     registry.register(Weft.FeatureKind.OP, name, op.$gtype);
 
 System.exit(run({
@@ -86,6 +95,16 @@ System.exit(run({
         equal(op.get_traits(), Weft.OpTraits.NEEDS_VALUES, 'traits');
         equal(op.get_thread_policy(), Weft.ThreadPolicy.OWNER, 'policy');
         equal(Weft.op('TestSilent').get_traits(), Weft.OpTraits.NONE, 'traits of another class');
+    },
+
+    'a virtual method may keep what it is given'() {
+        Weft.op('TestKeeping').convert(Weft.TensorGroups.from({a: tensorOf(1, 2)}), Weft.OpContext.new(['a'], ['b']));
+        System.gc();
+        const [inputs, itsContext, tensor] = KeepingOp.kept;
+
+        equal(tensor.toArray(), [1, 2], 'tensor');
+        equal(inputs.lookup('a').toArray(), [1, 2], 'groups');
+        equal(itsContext.get_target_patterns(), ['b'], 'context');
     },
 
     'parameters are checked'() {

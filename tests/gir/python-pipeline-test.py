@@ -225,6 +225,17 @@ class ClassesTest(PipelineTest):
         self.revert("out")
         self.assertEqual(RollOp.threads, {THREAD})
 
+    def test_the_owner_is_the_thread_that_calls(self):
+        def convert():
+            RollOp.threads.clear()
+            CountingSource.threads.clear()
+            self.plan(converter("lm_head.weight", "TestRoll"), converter("model.norm.weight", "TestCount")).execute(Weft.MemorySink.new())
+
+        thread = threading.Thread(target=convert)
+        thread.start()
+        thread.join()
+        self.assertEqual((RollOp.threads, CountingSource.threads), ({thread.ident}, {thread.ident}))
+
     def test_a_wrong_inverse_is_refused_from_headers(self):
         self.assert_error(Weft.Error.NOT_REVERSIBLE, "lm_head.weight.*wrong inverse",
                           self.plan, converter("lm_head.weight", "TestRoll", wrong=True))

@@ -2,6 +2,7 @@
 """Weft from Python: arrays, groups, an op as a class, and what becomes of its exceptions."""
 
 import ctypes
+import gc
 import unittest
 
 import gi
@@ -35,12 +36,13 @@ class FailingOp(Weft.ConversionOpsBase):
 
 class SilentOp(Weft.ConversionOpsBase):
     __gtype_name__ = "TestSilentOp"
+    result = None
 
     def do_convert(self, inputs, context):
-        return None
+        return self.result
 
     def do_dup_inverse(self):
-        return None
+        return self.result
 
 
 class OverruledOp(Weft.ConversionOpsBase):
@@ -50,6 +52,17 @@ class OverruledOp(Weft.ConversionOpsBase):
 
     def do_convert(self, inputs, context):
         return inputs.map(lambda tensor: tensor.reshape([7]))
+
+
+class KeepingOp(Weft.ConversionOpsBase):
+    """Keeps all that it is given."""
+
+    __gtype_name__ = "TestKeepingOp"
+    kept = None
+
+    def do_convert(self, inputs, context):
+        KeepingOp.kept = (inputs, context, inputs["a"])
+        return inputs
 
 
 # What an op of ours cannot be made without.
@@ -146,8 +159,8 @@ class OpTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         registry = Weft.PluginRegistry.get_default()
-        for name, op in (("TestNegate", NegateOp), ("TestFailing", FailingOp), ("TestSilent", SilentOp), ("TestOverruled", OverruledOp)):
-            registry.register(Weft.FeatureKind.OP, name, op)
+        for op in (NegateOp, FailingOp, SilentOp, OverruledOp, KeepingOp):
+            registry.register(Weft.FeatureKind.OP, op.__gtype_name__.removesuffix("Op"), op)
         cls.context = Weft.OpContext.new(["a"], ["b"])
 
     def assert_error(self, code, text, function, *arguments):
@@ -186,9 +199,19 @@ class OpTest(unittest.TestCase):
 
     def test_none_breaks_the_contract(self):
         op = Weft.op("TestSilent")
-        self.assert_error(Weft.Error.PLUGIN_CONTRACT, "convert returned NULL without an error",
-                          op.convert, groups_of(a=tensor_of([1])), self.context)
-        self.assert_error(Weft.Error.PLUGIN_CONTRACT, "dup_inverse returned NULL without an error", op.dup_inverse)
+        for op.result in (None, {"b": tensor_of([1])}, self.context):
+            self.assert_error(Weft.Error.PLUGIN_CONTRACT, "convert returned NULL without an error",
+                              op.convert, groups_of(a=tensor_of([1])), self.context)
+            self.assert_error(Weft.Error.PLUGIN_CONTRACT, "dup_inverse returned NULL without an error", op.dup_inverse)
+        op.result = Weft.TensorGroups()
+        self.assert_error(Weft.Error.PLUGIN_CONTRACT, "no output", op.convert, groups_of(a=tensor_of([1])), self.context)
+
+    def test_a_virtual_method_may_keep_what_it_is_given(self):
+        Weft.op("TestKeeping").convert(groups_of(a=tensor_of([1, 2])), Weft.OpContext.new(["a"], ["b"]))
+        gc.collect()
+        inputs, context, tensor = KeepingOp.kept
+        self.assertEqual((tensor.numpy().tolist(), inputs["a"].numpy().tolist()), ([1, 2], [1, 2]))
+        self.assertEqual(context.get_target_patterns(), ["b"])
 
     def test_ops_of_ours_by_name(self):
         there, back = Weft.OpContext.new(["a"], ["b"]), Weft.OpContext.new(["b"], ["a"])
