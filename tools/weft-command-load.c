@@ -40,6 +40,28 @@ add_key_mapping (WeftLoadOptions *options, const gchar *text, GError **error)
   return weft_load_options_add_key_mapping (options, source, equals + 1, error);
 }
 
+/* A file is the list of rules; a folder adds mappings that are looked up by name, before the shipped ones. */
+static gboolean
+add_mapping (WeftLoadOptions *options, const gchar *path, GError **error)
+{
+  g_autoptr (WeftMappingRegistry) registry = NULL;
+  g_autoptr (WeftTransformList) mapping = NULL;
+
+  if (g_file_test (path, G_FILE_TEST_IS_DIR))
+    {
+      registry = weft_mapping_registry_new (error);
+      if (registry == NULL || !weft_mapping_registry_add_folder (registry, path, error))
+        return FALSE;
+      weft_load_options_set_registry (options, registry);
+      return TRUE;
+    }
+  mapping = weft_mapping_load (path, error);
+  if (mapping == NULL)
+    return FALSE;
+  weft_load_options_set_mapping (options, mapping);
+  return TRUE;
+}
+
 WeftLoadOptions *
 weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules, GError **error)
 {
@@ -49,14 +71,8 @@ weft_command_load_options (const WeftCommandSource *source, const WeftCommandRul
   for (guint i = 0; source->key_mappings != NULL && source->key_mappings[i] != NULL; i++)
     if (!add_key_mapping (options, source->key_mappings[i], error))
       return NULL;
-  if (source->mapping != NULL)
-    {
-      g_autoptr (WeftTransformList) mapping = weft_mapping_load (source->mapping, error);
-
-      if (mapping == NULL)
-        return NULL;
-      weft_load_options_set_mapping (options, mapping);
-    }
+  if (source->mapping != NULL && !add_mapping (options, source->mapping, error))
+    return NULL;
   if (source->module_tree != NULL)
     {
       g_autoptr (WeftModuleTree) tree = weft_module_tree_load (source->module_tree, error);

@@ -40,7 +40,7 @@ typedef struct
   { "key-mapping", 'k', 0, G_OPTION_ARG_STRING_ARRAY, WEFT_COMMAND_OPTION (type, member.key_mappings),                       \
     "A renaming of your own, tried before the model's rules; may be given more than once", "SRC=DST" },                     \
   { "mapping", 0, 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (type, member.mapping),                                      \
-    "Rules from a JSON file, in place of those that ship for the model", "FILE" },                                           \
+    "Rules from a JSON file, in place of those that ship for the model; or a folder of such files, by model type", "FILE" },                                           \
   { "model-type", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.model_type),                                  \
     "Use the mapping of this name, in place of what config.json says", "NAME" },                                             \
   { "module-tree", 0, 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (type, member.module_tree),                              \

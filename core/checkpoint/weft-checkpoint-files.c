@@ -83,6 +83,12 @@ is_regular_file (const gchar *path)
   return g_file_test (path, G_FILE_TEST_IS_REGULAR);
 }
 
+static gboolean
+is_dangling (const gchar *path)
+{
+  return g_file_test (path, G_FILE_TEST_IS_SYMLINK) && !g_file_test (path, G_FILE_TEST_EXISTS);
+}
+
 /* Folders that tools of the trade leave behind, and partial outputs of ours. */
 static gboolean
 is_folder_to_skip (const gchar *name)
@@ -116,7 +122,9 @@ list_into (const gchar *folder, const gchar *prefix, guint depth, GStrvBuilder *
         }
       else if (is_regular_file (full) && weft_checkpoint_files_is_weight (name))
         g_strv_builder_add (weights, relative);
-      else if (is_regular_file (full) && strcmp (name, WEFT_PROVENANCE_FILE_NAME) != 0)
+      /* A link to nowhere is a file that should be there: copying it says so. */
+      else if ((is_regular_file (full) || is_dangling (full))
+               && strcmp (name, WEFT_PROVENANCE_FILE_NAME) != 0)
         g_strv_builder_add (others, relative);
     }
   return TRUE;

@@ -218,7 +218,7 @@ check_complete (WeftConversion *self, WeftOpTraits traits, GError **error)
   for (guint i = 0; i < self->sources->len; i++)
     {
       is_there[get_source (self, i)->pattern] = TRUE;
-      n_wanted = MAX (n_wanted, get_source (self, i)->number + 1);
+      n_wanted = MAX (n_wanted, MIN (get_source (self, i)->number, G_MAXINT64 - 1) + 1);
     }
   for (guint i = 0; i < n_patterns; i++)
     if (!is_there[i] && (traits & WEFT_OP_TRAITS_CONSUMES_COMPANIONS) == 0)

@@ -7,6 +7,7 @@
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-output-private.h"
+#include "pipeline/weft-repeated-rename-private.h"
 
 G_DEFINE_FINAL_TYPE (WeftLoadPlan, weft_load_plan, G_TYPE_OBJECT)
 
@@ -543,7 +544,8 @@ compile (WeftLoadPlan *self, GError **error)
   for (guint i = 0; i < weft_state_dict_get_n_tensors (published); i++)
     if (!add_key (self, i, error))
       return FALSE;
-  if (!check_used (self, error))
+  if (!check_used (self, error)
+      || (self->model_keys == NULL && !weft_repeated_rename_refuse (self->transforms, published, error)))
     return FALSE;
   model = make_model_facts (self);
   published_facts = weft_make_published_facts (published, self->config);

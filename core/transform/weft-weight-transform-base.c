@@ -144,14 +144,21 @@ check_references (WeftTransformState *state, gboolean are_paired, GError **error
   return TRUE;
 }
 
-/* A class without patterns, that overrides `rename_key`, need not set any. */
+/* A class without patterns, that overrides `rename_key`, need not set any. JavaScript makes two empty lists of that. */
+static gboolean
+has_patterns (WeftWeightTransformBasePrivate *priv)
+{
+  return priv->source_patterns != NULL && priv->target_patterns != NULL
+         && (priv->source_patterns[0] != NULL || priv->target_patterns[0] != NULL);
+}
+
 static gboolean
 weft_weight_transform_base_real_prepare (WeftWeightTransformBase *self, GError **error)
 {
   WeftWeightTransformBasePrivate *priv = weft_weight_transform_base_get_instance_private (self);
   WeftTransformState *state = weft_weight_transform_get_state (WEFT_WEIGHT_TRANSFORM (self));
 
-  if (priv->source_patterns != NULL && priv->target_patterns != NULL
+  if (has_patterns (priv)
       && !weft_weight_transform_set_all_patterns (
           WEFT_WEIGHT_TRANSFORM (self), (const gchar *const *) priv->source_patterns,
           (const gchar *const *) priv->target_patterns, (const gchar *const *) priv->match_patterns, error))

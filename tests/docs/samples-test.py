@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the pages "Write an op" and "Write a mapping", run as a reader would."""
+"""The samples of the README and of the pages "Write an op" and "Write a mapping", run as a reader would."""
 
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import tempfile
 import unittest
 
 DOCS, WEFT = os.environ["DOCS"], os.environ["WEFT"]
-WEFT_PYTHON = os.environ.get("WEFT_PYTHON")
+WEFT_PYTHON, WEFT_GJS = os.environ.get("WEFT_PYTHON"), os.environ.get("WEFT_GJS")
+GJS = shutil.which("gjs")
 
 
 def blocks(page, language):
@@ -66,13 +68,35 @@ class SamplesTest(unittest.TestCase):
                        env=environment)
         self.assertEqual(read_values(self.path("out.safetensors")), [3.0, -6.0])
 
-    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
-    def test_op_in_python(self):
-        write(self.path("my_scale.py"), blocks("write-an-op.md", "python")[0])
-        weft = (sys.executable, WEFT_PYTHON, "--plugin", "my_scale.py")
+    def check_script(self, *weft):
+        """The op, registered by the script that the words of `weft` run, does as the page says."""
         self.assertIn("factor", self.run_words(*weft, "op", "MyScale"))
         self.run_words(*weft, "op", "MyScale", "--params", "request.json", "in.safetensors", "-o", "out.safetensors")
         self.assertEqual(read_values(self.path("out.safetensors")), [3.0, -6.0])
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_op_in_python(self):
+        write(self.path("my_scale.py"), blocks("write-an-op.md", "python")[0])
+        self.check_script(sys.executable, WEFT_PYTHON, "--plugin", "my_scale.py")
+
+    @unittest.skipUnless(WEFT_GJS and GJS, "built without introspection, or no gjs")
+    def test_op_in_javascript(self):
+        write(self.path("my-scale.js"), blocks("write-an-op.md", "js")[0])
+        self.check_script(GJS, "-m", WEFT_GJS, "--plugin", "my-scale.js")
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_readme_in_python(self):
+        op, load = blocks("../README.md", "python")
+        write(self.path("negate.py"), op)
+        request = {"op": "Negate", "params": {}, "source_patterns": ["w"], "target_patterns": ["w"],
+                   "inputs": [{"key": "w", "list": False, "tensors": ["w"]}]}
+        write(self.path("negate.json"), json.dumps(request))
+        self.run_words(sys.executable, WEFT_PYTHON, "--plugin", "negate.py", "op", "Negate", "--params", "negate.json",
+                       "in.safetensors", "-o", "out.safetensors")
+        self.assertEqual(read_values(self.path("out.safetensors")), [-1.0, 2.0])
+        self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B")
+        write(self.path("load.py"), f"from gi.repository import Weft\n{load}print(len(weights), weights['model.norm.weight'].shape)\n")
+        self.assertEqual(self.run_words(sys.executable, "load.py"), "21 (16,)\n")
 
     def test_mapping(self):
         samples = [json.loads(block) for block in blocks("write-a-mapping.md", "json")]

@@ -6,19 +6,47 @@ import GObject from 'gi://GObject';
 import System from 'system';
 import Weft from 'gi://Weft?version=1.0';
 
-const NegateOp = GObject.registerClass(class NegateOp extends Weft.ConversionOpsBase {
+import {equal, refuses, run} from './harness.js';
+
+const NegateOp = GObject.registerClass({
+    Properties: {
+        factor: GObject.ParamSpec.double('factor', 'Factor', 'What to multiply with', GObject.ParamFlags.READWRITE, -10, 10, -1),
+    },
+}, class NegateOp extends Weft.ConversionOpsBase {
     vfunc_convert(inputs, _context) {
-        return inputs.map(tensor => tensor.scale(-1));
+        return inputs.map(tensor => tensor.scale(this.factor));
     }
 
     vfunc_dup_inverse() {
-        return new NegateOp();
+        return new NegateOp({factor: 1 / this.factor});
     }
 });
+NegateOp.set_traits(Weft.OpTraits.NEEDS_VALUES);
 
 const FailingOp = GObject.registerClass(class FailingOp extends Weft.ConversionOpsBase {
     vfunc_convert(_inputs, _context) {
         throw new Error('seven experts do not divide by two');
+    }
+
+    vfunc_dup_inverse() {
+        return this.no_such_method();
+    }
+});
+
+const SilentOp = GObject.registerClass(class SilentOp extends Weft.ConversionOpsBase {
+    vfunc_convert(_inputs, _context) {
+        return null;
+    }
+
+    vfunc_dup_inverse() {
+        return null;
+    }
+});
+
+// Fails with an error of Weft, as ops in C do.
+const OverruledOp = GObject.registerClass(class OverruledOp extends Weft.ConversionOpsBase {
+    vfunc_convert(inputs, _context) {
+        return inputs.map(tensor => tensor.reshape([7]));
     }
 });
 
@@ -27,67 +55,77 @@ function tensorOf(...values) {
         new GLib.Bytes(new Uint8Array(new Float32Array(values).buffer)));
 }
 
-function equal(found, expected, what) {
-    if (`${found}` !== `${expected}`)
-        throw new Error(`${what}: found ${found}, expected ${expected}`);
-}
-
-function errorOf(action) {
-    try {
-        action();
-    } catch (error) {
-        return error.message;
-    }
-    return 'no error';
-}
-
 const context = Weft.OpContext.new(['a'], ['b']);
 const registry = Weft.PluginRegistry.get_default();
-registry.register(Weft.FeatureKind.OP, 'TestNegate', NegateOp.$gtype);
-registry.register(Weft.FeatureKind.OP, 'TestFailing', FailingOp.$gtype);
+for (const [name, op] of Object.entries({TestNegate: NegateOp, TestFailing: FailingOp, TestSilent: SilentOp, TestOverruled: OverruledOp}))
+    registry.register(Weft.FeatureKind.OP, name, op.$gtype);
 
-const tests = {
+System.exit(run({
     'a tensor is a typed array'() {
         equal(tensorOf(1, 2).toArray(), [1, 2], 'values');
         equal(tensorOf(1, -2).cast(Weft.Dtype.BF16).toArray(), [0x3f80, 0xc000], 'codes');
     },
 
+    'layout'() {
+        const [first, second] = tensorOf(1, 2, 3).split(0, [1, 2]);
+
+        equal(Weft.Tensor.concat([second, first], 0).toArray(), [2, 3, 1], 'parts');
+        equal(tensorOf(1, 2).unstack(0).map(part => part.toArray()), [[1], [2]], 'elements');
+        equal(tensorOf(1, 2, 3).slice(0, 1, 2).toArray(), [2, 3], 'slice');
+    },
+
     'a class is an op'() {
-        const inputs = Weft.TensorGroups.new();
-        inputs.set('a', tensorOf(1, 2));
-        inputs.append('c', tensorOf(3), null);
-        const result = Weft.op_new('TestNegate', null, null).convert(inputs, context);
+        const op = Weft.op('TestNegate');
+        const result = op.convert(Weft.TensorGroups.from({a: tensorOf(1, 2), c: [tensorOf(3)]}), context);
 
         equal(result.lookup('a').toArray(), [-1, -2], 'a');
         equal(result.lookup('c')[0].toArray(), [-3], 'c');
+        equal(result.tensors('a').length, 1, 'tensors of a');
         equal(result.lookup('d'), undefined, 'd');
-        equal(Weft.op_new('TestNegate', null, null).dup_inverse() instanceof NegateOp, true, 'inverse');
+        equal(op.dup_inverse() instanceof NegateOp, true, 'inverse');
+        equal(op.get_traits(), Weft.OpTraits.NEEDS_VALUES, 'traits');
+        equal(op.get_thread_policy(), Weft.ThreadPolicy.OWNER, 'policy');
+        equal(Weft.op('TestSilent').get_traits(), Weft.OpTraits.NONE, 'traits of another class');
+    },
+
+    'parameters are checked'() {
+        equal(Weft.op('TestNegate', {factor: 3}).factor, 3, 'factor');
+        refuses(() => Weft.op('TestNegate', {factor: 11}), Weft.Error.ARGUMENT, 'factor');
+        refuses(() => Weft.op('TestNegate', {faktor: 1}), Weft.Error.ARGUMENT, 'faktor');
+        refuses(() => Weft.op('NoSuchOp'), Weft.Error.MISSING, 'NoSuchOp');
     },
 
     'an exception becomes an error'() {
-        const message = errorOf(() => Weft.op_new('TestFailing', null, null).convert(Weft.TensorGroups.new(), context));
+        const op = Weft.op('TestFailing');
 
-        equal(message.includes('seven experts do not divide by two'), true, message);
+        refuses(() => op.convert(Weft.TensorGroups.from({a: tensorOf(1)}), context), undefined,
+            'TestFailing: seven experts do not divide by two');
+        refuses(() => op.dup_inverse(), undefined, 'no_such_method');
     },
 
-    'an op of ours by name'() {
-        const inputs = Weft.TensorGroups.new();
-        inputs.append('a', tensorOf(1, 2), null);
-        inputs.append('a', tensorOf(3, 4), null);
-        const result = Weft.op_new('MergeModulelist', null, null).convert(inputs, context);
+    'an error of Weft keeps its code'() {
+        const op = Weft.op('TestOverruled');
 
-        equal(result.lookup('b').toArray(), [1, 2, 3, 4], 'merged');
+        refuses(() => op.convert(Weft.TensorGroups.from({a: tensorOf(1)}), context), Weft.Error.SHAPE, 'TestOverruled: ');
+        refuses(() => op.dup_inverse(), Weft.Error.NOT_REVERSIBLE, 'no inverse');
     },
-};
 
-let failed = 0;
-for (const [name, test] of Object.entries(tests)) {
-    try {
-        test();
-        print(`ok ${name}`);
-    } catch (error) {
-        failed++;
-        print(`not ok ${name}: ${error}`);
-    }
-}
-System.exit(failed > 0 ? 1 : 0);
+    'null breaks the contract'() {
+        const op = Weft.op('TestSilent');
+
+        refuses(() => op.convert(Weft.TensorGroups.from({a: tensorOf(1)}), context), Weft.Error.PLUGIN_CONTRACT,
+            'convert returned NULL without an error');
+        refuses(() => op.dup_inverse(), Weft.Error.PLUGIN_CONTRACT, 'dup_inverse returned NULL without an error');
+    },
+
+    'ops of ours by name'() {
+        const merged = Weft.op('MergeModulelist').convert(Weft.TensorGroups.from({a: [tensorOf(1, 2), tensorOf(3, 4)]}), context);
+        const op = Weft.op('Interleave', {dim: 0});
+        const there = op.convert(Weft.TensorGroups.from({a: tensorOf(0, 1, 2, 3)}), context);
+        const back = op.dup_inverse().convert(Weft.TensorGroups.from({b: there.lookup('b')}), Weft.OpContext.new(['b'], ['a']));
+
+        equal(merged.lookup('b').toArray(), [1, 2, 3, 4], 'merged');
+        equal(there.lookup('b').toArray(), [0, 2, 1, 3], 'interleaved');
+        equal(back.lookup('a').toArray(), [0, 1, 2, 3], 'restored');
+    },
+}));

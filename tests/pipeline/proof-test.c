@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The proof that a conversion can be reversed: by addresses, from headers alone. */
+#include "made-checkpoint-private.h"
+
+static const struct
+{
+  const gchar *name;
+  const gchar *op;
+  const gchar *published;
+  /* What the plan is refused with, or NULL. */
+  const gchar *message;
+} rows[] = {
+  { "rotates-the-same-way", "RotateRows", "w: F32[3,2]", "'t'|other elements in 'w'|wrong inverse" },
+  { "of-which-two-rows-know-nothing", "RotateRows", "w: F32[2,2]", NULL },
+  { "and-one-row-neither", "RotateRows", "w: F32[1,2]", NULL },
+  { "forgets-to-turn-back", "TurnSquare", "w: F32[3,3]", "'t'|other elements in 'w'|wrong inverse" },
+  { "swaps-halves", "SwapHalves", "w: F32[4,2]", NULL },
+  { "swaps-halves-of-odd-rows", "SwapHalves", "w: F32[5,2]", "'t'|other elements in 'w'" },
+};
+
+static void
+test_proof (gconstpointer position)
+{
+  guint i = GPOINTER_TO_UINT (position);
+  g_autofree gchar *rule = g_strdup_printf (CONVERT ("'w'", "'t'", OP ("%s")), rows[i].op);
+  g_autoptr (WeftTransformList) mapping = made_mapping (rule);
+  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
+  g_auto (MadeFolders) folders = { 0 };
+  g_autoptr (WeftCheckpoint) checkpoint = NULL;
+  g_autoptr (WeftLoadPlan) plan = NULL;
+  g_autoptr (GBytes) header = NULL;
+  g_autoptr (GError) error = NULL;
+  WeftShard *shard;
+  guint64 n_bytes_of_header;
+
+  made_folders_init (&folders);
+  made_write (folders.published, NULL, rows[i].published);
+  weft_load_options_set_mapping (options, mapping);
+  checkpoint = made_open (folders.published);
+  shard = weft_checkpoint_get_shard (checkpoint, 0);
+  n_bytes_of_header = weft_file_get_n_bytes_read (weft_shard_get_file (shard));
+  plan = weft_load_plan_new (checkpoint, options, &error);
+  /* No byte of a tensor, nor any other, was read for it. */
+  g_assert_cmpuint (weft_file_get_n_bytes_read (weft_shard_get_file (shard)), ==, n_bytes_of_header);
+  header = weft_shard_read_header (shard, NULL);
+  g_assert_cmpuint (n_bytes_of_header, ==, g_bytes_get_size (header) + 8);
+  if (rows[i].message == NULL)
+    {
+      g_assert_no_error (error);
+      g_assert_true (weft_load_plan_is_reversible (plan));
+      return;
+    }
+  g_assert_null (plan);
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE);
+  made_assert_message (error, rows[i].message);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree gchar *path = g_strdup_printf ("/proof/%s/%s", rows[i].op, rows[i].name);
+
+      g_test_add_data_func (path, GUINT_TO_POINTER (i), test_proof);
+    }
+  return g_test_run ();
+}

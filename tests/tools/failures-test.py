@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command does when something is wrong: a clear error, an exit code, nothing half written, the source untouched."""
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import made_checkpoint as made  # noqa: E402
+
+WEFT = os.environ["WEFT"]
+CONFIG = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"]}
+LAYER = "model.layers.0.block_sparse_moe"
+N_ATTEMPTS = 4
+
+
+def experts(numbers, shape=(4, 4)):
+    return {f"{LAYER}.experts.{i}.{w}.weight": made.tensor("F32", shape, 10 * i + j)
+            for i in numbers for j, w in enumerate(("w1", "w2", "w3"))}
+
+
+class FailuresTest(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.mkdtemp(prefix="weft-failures.")
+        self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
+        self.source = os.path.join(self.root, "source")
+        self.target = os.path.join(self.root, "target")
+
+    def run_weft(self, *words, **options):
+        return subprocess.run([WEFT, *words], capture_output=True, text=True, timeout=120, check=False, **options)
+
+    def make_source(self, shards=None):
+        made.write_folder(self.source, shards or [experts(range(3))], CONFIG)
+        return made.read_folder(self.source)
+
+    def assert_refused(self, result, *parts, leaves_partial=False):
+        self.assertEqual(result.returncode, 1, result.stderr)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+        self.assertFalse(os.path.lexists(self.target))
+        if not leaves_partial:
+            self.assertFalse(os.path.lexists(self.target + ".weft-partial"))
+
+    def test_missing_expert(self):
+        before = self.make_source([experts([0, 2])])
+        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "gate_up_proj",
+                            "needs numbers 0-2", "1 is missing")
+        self.assertEqual(made.read_folder(self.source), before)
+
+    def test_no_plugins(self):
+        before = self.make_source()
+        result = self.run_weft("convert", self.source, "-o", self.target,
+                               env={**os.environ, "WEFT_PLUGIN_SYSTEM_PATH": "", "WEFT_PLUGIN_PATH": "", "HOME": self.root,
+                                    "XDG_DATA_HOME": self.root})
+        self.assert_refused(result, "MergeModulelist")
+        self.assertEqual(made.read_folder(self.source), before)
+
+    def test_malformed_header(self):
+        self.make_source()
+        path = os.path.join(self.source, "model.safetensors")
+        with open(path, "rb") as file:
+            good = file.read()
+        bad = {
+            "cut off in the length": good[:5],
+            "cut off in the header": good[:100],
+            "cut off in the values": good[:-1],
+            "a byte too many": good + b"x",
+            "no JSON": struct.pack("<Q", 8) + b"[[[[[[[[" + good[16:],
+            "an unknown dtype": good.replace(b'"F32"', b'"F33"', 1),
+            "a shape that does not fit": good.replace(b"[4, 4]", b"[4, 5]", 1),
+        }
+        for what, content in bad.items():
+            with self.subTest(what=what):
+                with open(path, "wb") as file:
+                    file.write(content)
+                self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), path)
+                with open(path, "rb") as file:
+                    self.assertEqual(file.read(), content)
+
+    def test_unreadable_file(self):
+        """A folder in the place of a file: root may read everything else."""
+        self.make_source([experts([0]), experts([1])])
+        path = os.path.join(self.source, "model-00002-of-00002.safetensors")
+        os.remove(path)
+        os.mkdir(path)
+        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "model-00002-of-00002.safetensors")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may read everything")
+    def test_forbidden_file(self):
+        self.make_source([experts([0]), experts([1])])
+        path = os.path.join(self.source, "model-00002-of-00002.safetensors")
+        os.chmod(path, 0)
+        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), path, "Permission denied")
+
+    def test_unreadable_other_file(self):
+        self.make_source()
+        os.symlink("nowhere", os.path.join(self.source, "tokenizer.json"))
+        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "tokenizer.json", leaves_partial=True)
+
+    def test_output_and_source(self):
+        before = self.make_source()
+        link = os.path.join(self.root, "link")
+        os.symlink(self.source, link)
+        inside = os.path.join(self.source, "out")
+        for output, parts in {
+                self.source: ["exists", "--force"],
+                inside: ["lies inside the source"],
+                os.path.join(link, "out"): ["lies inside the source"],
+                os.path.join(self.root, "no", "such"): ["does not exist", "make it first"],
+        }.items():
+            with self.subTest(output=output):
+                self.assert_refused(self.run_weft("convert", self.source, "-o", output), *parts)
+        for output in (self.source, link, self.source + "/", self.source + "/../source"):
+            with self.subTest(output=output):
+                self.assert_refused(self.run_weft("convert", self.source, "-o", output, "--force"), "is the source", "--in-place")
+        self.assertEqual(made.read_folder(self.source), before)
+
+    def test_output_holds_source(self):
+        outer = os.path.join(self.root, "outer")
+        made.write_folder(outer, [experts([0])], CONFIG)
+        self.source = os.path.join(outer, "source")
+        before = self.make_source()
+        self.assert_refused(self.run_weft("convert", self.source, "-o", outer, "--force"), "holds the source")
+        self.assertEqual(made.read_folder(self.source), before)
+
+    def test_existing_output(self):
+        self.make_source()
+        os.mkdir(self.target)
+        with open(os.path.join(self.target, "letter.txt"), "w", encoding="utf-8") as file:
+            file.write("mine")
+        refused = self.run_weft("convert", self.source, "-o", self.target)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("--force", refused.stderr)
+        refused = self.run_weft("convert", self.source, "-o", self.target, "--force")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("holds no checkpoint", refused.stderr)
+        self.assertEqual(made.read_folder(self.target), {"letter.txt": b"mine"})
+
+    def test_force_exchanges_when_complete(self):
+        self.make_source()
+        made.write_folder(self.target, [{"old": made.tensor("F32", (2,), 1)}], CONFIG)
+        old = made.read_folder(self.target)
+        broken = os.path.join(self.root, "broken")
+        made.write_folder(broken, [experts([1])], CONFIG)
+        self.assertEqual(self.run_weft("convert", broken, "-o", self.target, "--force").returncode, 1)
+        self.assertEqual(made.read_folder(self.target), old)
+        result = self.run_weft("convert", self.source, "-o", self.target, "--force")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("weft-provenance.json", made.read_folder(self.target))
+        self.assertEqual(sorted(os.listdir(self.root)), ["broken", "source", "target"])
+
+    def test_in_place_and_back(self):
+        before = self.make_source([experts([0, 2]), experts([1])])
+        result = self.run_weft("convert", self.source, "--in-place")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotEqual(made.read_folder(self.source), before)
+        result = self.run_weft("revert", self.source, "--in-place")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(made.read_folder(self.source), before)
+        self.assertEqual(os.listdir(self.root), ["source"])
+
+    def test_dry_run(self):
+        before = self.make_source()
+        self.assertEqual(self.run_weft("convert", self.source, "-o", self.target, "--dry-run").returncode, 0)
+        self.assertEqual(os.listdir(self.root), ["source"])
+        self.assertEqual(made.read_folder(self.source), before)
+
+    @contextlib.contextmanager
+    def full_disk(self):
+        """A small file system of its own, where that can be mounted; else a limit on the size of files."""
+        disk = os.path.join(self.root, "disk")
+        os.mkdir(disk)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "weft-test", disk], capture_output=True,
+                                 check=False).returncode == 0
+        try:
+            yield disk, mounted
+        finally:
+            if mounted:
+                subprocess.run(["umount", disk], check=True)
+
+    def test_full_disk(self):
+        before = self.make_source([experts(range(2), (128, 128)), experts(range(2, 4), (128, 128))])
+        with self.full_disk() as (disk, mounted):
+            for words in ([], ["--no-sync"], ["--threads", "0"]):
+                with self.subTest(words=words, mounted=mounted):
+                    self.target = os.path.join(disk, "target")
+                    limit = None if mounted else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+                    # Python ignores the signal of this limit; the command shall see the error.
+                    result = self.run_weft("convert", self.source, "-o", self.target, *words, preexec_fn=limit, restore_signals=False)
+                    self.assert_refused(result, "No space left" if mounted else "File too large", leaves_partial=True)
+                    self.assertEqual(made.read_folder(self.source), before)
+
+    def test_full_disk_for_small_files(self):
+        """There is room for the tensors, and none for a file beside them."""
+        self.make_source()
+        with open(os.path.join(self.source, "tokenizer.json"), "wb") as file:
+            file.write(b"x" * 400000)
+        with self.full_disk() as (disk, mounted):
+            if not mounted:
+                self.skipTest("no file system can be mounted")
+            self.target = os.path.join(disk, "target")
+            self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "tokenizer.json", "No space left",
+                                leaves_partial=True)
+
+    def start_and_stop(self, number, n_shards):
+        """Stops a run after its first file, before its last; None if it was too quick."""
+        journal = os.path.join(self.target + ".weft-partial", ".weft-journal")
+        process = subprocess.Popen([WEFT, "convert", self.source, "-o", self.target, "--dtype", "F32", "--threads", "0", "--quiet"],
+                                   stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(FileNotFoundError):
+                with open(journal, encoding="utf-8") as file:
+                    if file.read().count(".safetensors\n") >= 1:
+                        process.send_signal(number)
+                        break
+            time.sleep(0.001)
+        _, errors = process.communicate(timeout=60)
+        if process.returncode == 0:
+            shutil.rmtree(self.target)
+            return None
+        with open(journal, encoding="utf-8") as file:
+            finished = [line.split(" ", 1)[1] for line in file.read().split("\n")[1:-1]]
+        self.assertLess(len(finished), n_shards)
+        return process.returncode, errors, finished
+
+    def interrupt(self, number):
+        for attempt in range(N_ATTEMPTS):
+            n_shards = 8 * 2 ** attempt
+            shutil.rmtree(self.source, ignore_errors=True)
+            self.make_source([{f"w{i}": made.tensor("BF16", (1024, 1024), i)} for i in range(n_shards)])
+            stopped = self.start_and_stop(number, n_shards)
+            if stopped:
+                return stopped
+        self.fail("the run could not be stopped in its middle")
+        return None
+
+    def assert_resumes(self, finished):
+        partial = self.target + ".weft-partial"
+        before = made.read_folder(self.source)
+        stamps = {name: os.stat(os.path.join(partial, name)).st_ino for name in finished}
+        result = self.run_weft("convert", self.source, "-o", self.target, "--dtype", "F32", "--resume")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for name, stamp in stamps.items():
+            self.assertEqual(os.stat(os.path.join(self.target, name)).st_ino, stamp)
+        whole = os.path.join(self.root, "whole")
+        self.assertEqual(self.run_weft("convert", self.source, "-o", whole, "--dtype", "F32").returncode, 0)
+        self.assertEqual(made.read_folder(self.target), made.read_folder(whole))
+        self.assertFalse(os.path.exists(partial))
+        self.assertEqual(made.read_folder(self.source), before)
+
+    def test_interrupted(self):
+        code, errors, finished = self.interrupt(signal.SIGINT)
+        self.assertEqual(code, 130, errors)
+        self.assertFalse(os.path.exists(self.target))
+        self.assert_resumes(finished)
+
+    def test_terminated(self):
+        code, errors, finished = self.interrupt(signal.SIGTERM)
+        self.assertEqual(code, 143, errors)
+        self.assert_resumes(finished)
+
+    def test_killed(self):
+        code, _, finished = self.interrupt(signal.SIGKILL)
+        self.assertEqual(code, -signal.SIGKILL)
+        self.assertFalse(os.path.exists(self.target))
+        self.assert_resumes(finished)
+
+    def test_killed_then_begun_anew(self):
+        """Without --resume, and with another plan, nothing of the old run is kept."""
+        for words in ([], ["--resume", "--max-shard-size", "3MB"]):
+            with self.subTest(words=words):
+                self.interrupt(signal.SIGKILL)
+                whole = os.path.join(self.root, "whole")
+                for target in (self.target, whole):
+                    chosen = words if target == self.target else words[1:]
+                    result = self.run_weft("convert", self.source, "-o", target, "--dtype", "F32", *chosen)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(made.read_folder(self.target), made.read_folder(whole))
+                shutil.rmtree(self.target)
+                shutil.rmtree(whole)
+
+    def test_killed_and_the_source_changed(self):
+        """Files of the old run are not mixed with those of another source."""
+        self.interrupt(signal.SIGKILL)
+        for name in sorted(os.listdir(self.source)):
+            if name.endswith(".safetensors"):
+                with open(os.path.join(self.source, name), "r+b") as file:
+                    file.seek(-4, os.SEEK_END)
+                    file.write(b"\0\0\0\0")
+        self.assert_resumes([])
+
+
+if __name__ == "__main__":
+    unittest.main()
