@@ -36,19 +36,38 @@ weft_base_new (WeftBaseKind kind, WeftDtype dtype, gint64 n_elements)
   return self;
 }
 
-/* The same addresses (in elements) with each element passed through a function. A cast that undoes a widening one
- * gives its input back, which is how the proof of a round trip sees through casts. */
+/* Whether a function undoes the one that made @input, bit for bit: a cast back after a widening one, a bitcast back, a
+ * second change of sign. */
+static gboolean
+undoes_input (const WeftBase *input, WeftPointwise function, WeftDtype dtype, gdouble operand)
+{
+  const WeftBase *origin;
+
+  if (input->kind != WEFT_BASE_POINTWISE || input->pointwise.function != function)
+    return FALSE;
+  origin = input->pointwise.input;
+  switch (function)
+    {
+    case WEFT_POINTWISE_CAST:
+      return origin->dtype == dtype && weft_cast_is_widening (dtype, input->dtype);
+    case WEFT_POINTWISE_BITCAST:
+      return origin->dtype == dtype;
+    case WEFT_POINTWISE_SCALE:
+      return operand == -1.0 && input->pointwise.operand == -1.0 && weft_dtype_is_floating (dtype);
+    case WEFT_POINTWISE_SHIFT:
+    default:
+      return FALSE;
+    }
+}
+
+/* The same addresses (in elements) with each element passed through a function. What undoes its input gives the input's
+ * own input back, which is how the proof of a round trip sees through it. */
 WeftBase *
 weft_base_new_pointwise (WeftBase *input, WeftPointwise function, WeftDtype dtype, gdouble operand)
 {
   WeftBase *self;
 
-  if (function == WEFT_POINTWISE_CAST && input->kind == WEFT_BASE_POINTWISE
-      && input->pointwise.function == WEFT_POINTWISE_CAST && input->pointwise.input->dtype == dtype
-      && weft_cast_is_widening (dtype, input->dtype))
-    return weft_base_ref (input->pointwise.input);
-  if (function == WEFT_POINTWISE_BITCAST && input->kind == WEFT_BASE_POINTWISE
-      && input->pointwise.function == WEFT_POINTWISE_BITCAST && input->pointwise.input->dtype == dtype)
+  if (undoes_input (input, function, dtype, operand))
     return weft_base_ref (input->pointwise.input);
   self = weft_base_new (WEFT_BASE_POINTWISE, dtype, input->n_elements);
   self->needs_owner = input->needs_owner;

@@ -524,6 +524,35 @@ find_misfit (const Frame *frame, const WeftPiece *piece, guint *loop, guint *axi
   return FALSE;
 }
 
+/* Pushes @n_rounds rounds of loop @loop, from round @first on, as whole periods: one loop more, which moves along the axis
+ * outside. The piece is not normalised, which would join the two loops again. */
+static gboolean
+work_push_periods (Work *work, const WeftPiece *piece, guint loop, gint64 first, gint64 period,
+                   gint64 n_periods, GError **error)
+{
+  WeftPiece body = *piece;
+  WeftLoop *inner = &body.loops[loop];
+
+  if (n_periods <= 0)
+    return TRUE;
+  if (body.n_loops + 1 >= WEFT_MAX_LOOPS)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: the layout has more than %d nested loops",
+                   work->operation, WEFT_MAX_LOOPS);
+      return FALSE;
+    }
+  body.destination += first * inner->destination;
+  body.source += first * inner->source;
+  inner->extent = period;
+  if (n_periods > 1)
+    {
+      memmove (inner + 1, inner, (body.n_loops - loop) * sizeof (WeftLoop));
+      *inner = (WeftLoop){ n_periods, period * inner->destination, period * inner->source };
+      body.n_loops++;
+    }
+  return work_push (work, &body, error);
+}
+
 /* Cuts loop @loop where it carries over axis @axis: into whole rounds of the axis if the steps come out even, else at
  * the first carry. Parts are pushed last first. */
 static gboolean
@@ -532,9 +561,8 @@ cut_at_carry (Work *work, const Frame *frame, const WeftPiece *piece, guint loop
 {
   gint64 step = piece->loops[loop].destination / frame->strides[axis];
   gint64 extent = piece->loops[loop].extent;
-  gint64 at = piece->destination / frame->strides[axis] % frame->dims[axis];
   gint64 dim = frame->dims[axis];
-  gint64 n_fitting;
+  gint64 at = piece->destination / frame->strides[axis] % dim;
 
   if (dim % step == 0 && at % step + inner_span < step)
     {
@@ -543,37 +571,16 @@ cut_at_carry (Work *work, const Frame *frame, const WeftPiece *piece, guint loop
       gint64 n_periods = (extent - head) / period;
       gint64 tail = extent - head - n_periods * period;
 
-      if (!work_push_rounds (work, piece, loop, extent - tail, tail, error))
-        return FALSE;
-      if (n_periods > 0)
-        {
-          WeftPiece body = *piece;
-          WeftLoop *inner = &body.loops[loop];
-
-          if (body.n_loops + 1 >= WEFT_MAX_LOOPS)
-            {
-              g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
-                           "%s: the layout has more than %d nested loops", work->operation, WEFT_MAX_LOOPS);
-              return FALSE;
-            }
-          body.destination += head * inner->destination;
-          body.source += head * inner->source;
-          inner->extent = period;
-          /* Not normalised: that would join the two loops again. */
-          if (n_periods > 1)
-            {
-              memmove (inner + 1, inner, (body.n_loops - loop) * sizeof (WeftLoop));
-              *inner = (WeftLoop){ n_periods, period * inner->destination, period * inner->source };
-              body.n_loops++;
-            }
-          if (!work_push (work, &body, error))
-            return FALSE;
-        }
-      return work_push_rounds (work, piece, loop, 0, head, error);
+      return work_push_rounds (work, piece, loop, extent - tail, tail, error)
+             && work_push_periods (work, piece, loop, head, period, n_periods, error)
+             && work_push_rounds (work, piece, loop, 0, head, error);
     }
-  n_fitting = at + inner_span >= dim ? 1 : MIN (extent, (dim - 1 - inner_span - at) / step + 1);
-  return work_push_rounds (work, piece, loop, n_fitting, extent - n_fitting, error)
-         && work_push_rounds (work, piece, loop, 0, n_fitting, error);
+  {
+    gint64 n_fitting = at + inner_span >= dim ? 1 : MIN (extent, (dim - 1 - inner_span - at) / step + 1);
+
+    return work_push_rounds (work, piece, loop, n_fitting, extent - n_fitting, error)
+           && work_push_rounds (work, piece, loop, 0, n_fitting, error);
+  }
 }
 
 static gboolean

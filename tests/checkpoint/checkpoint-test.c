@@ -225,7 +225,7 @@ test_parts (void)
   g_assert_true (JSON_NODE_HOLDS_OBJECT (weft_checkpoint_get_index_metadata (checkpoint)));
   g_assert_nonnull (weft_json_lookup (weft_checkpoint_get_config (checkpoint), "model_type"));
   others = g_strjoinv (" ", (GStrv) weft_checkpoint_get_other_files (checkpoint));
-  g_assert_cmpstr (others, ==, ".gitattributes blobs/abc config.json sub/deep/a.txt tokenizer.json");
+  g_assert_cmpstr (others, ==, ".gitattributes blobs/abc broken config.json sub/deep/a.txt tokenizer.json");
   unused = g_strjoinv (" ", (GStrv) weft_checkpoint_get_unused_files (checkpoint));
   g_assert_cmpstr (unused, ==, "old.safetensors pytorch_model.bin sub/m.pth");
   shard = weft_checkpoint_get_shard (checkpoint, 0);

@@ -437,6 +437,11 @@ test_round_trips_are_proven (void)
     g_autoptr (WeftTensor) lossy = weft_tensor_cast (half, WEFT_DTYPE_F8_E4M3, NULL);
     g_autoptr (WeftTensor) lost = weft_tensor_cast (lossy, WEFT_DTYPE_BF16, NULL);
 
+    g_autoptr (WeftTensor) minus = weft_tensor_scale (half, -1.0, NULL);
+    g_autoptr (WeftTensor) plus = weft_tensor_scale (minus, -1.0, NULL);
+
+    g_assert_true (weft_tensor_is_same (plus, half));
+    g_assert_false (weft_tensor_is_same (minus, half));
     g_assert_true (weft_tensor_is_same (again, half));
     g_assert_false (weft_tensor_is_same (lost, half));
   }
