@@ -107,6 +107,36 @@ weft_text_compare_natural (const gchar *a, const gchar *b)
 }
 
 /**
+ * weft_text_number_pattern: (skip)
+ * @pattern: a text
+ * @number: a number, such as that of an expert
+ *
+ * Called for each tensor that an op takes apart, where printf() would be most of the time.
+ *
+ * Returns: (transfer full): @pattern with @number in place of every `*`
+ * Since: 1.0
+ */
+gchar *
+weft_text_number_pattern (const gchar *pattern, guint64 number)
+{
+  GString *text = g_string_sized_new (strlen (pattern) + 8);
+  gchar digits[20];
+  guint first = sizeof digits;
+  const gchar *star;
+
+  do
+    digits[--first] = (gchar) ('0' + number % 10);
+  while ((number /= 10) > 0);
+  for (; (star = strchr (pattern, '*')) != NULL; pattern = star + 1)
+    {
+      g_string_append_len (text, pattern, star - pattern);
+      g_string_append_len (text, digits + first, (gssize) (sizeof digits - first));
+    }
+  g_string_append (text, pattern);
+  return g_string_free (text, FALSE);
+}
+
+/**
  * weft_text_parse_size:
  * @text: a size: a whole number, with an optional unit: B, KB, MB, GB, TB (powers of 1000) or KiB ... TiB
  * @n_bytes: (out): the size in bytes

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/weft-text.h"
 #include "transform/weft-conversion-ops.h"
 #include "transform/weft-transform-names.h"
 
@@ -402,18 +403,15 @@ static gchar *
 get_inverse_name (WeftConversion *self, const gchar *pattern, guint i)
 {
   const WeftConversionSource *source = get_source (self, i);
-  const gchar *star = strchr (pattern, '*');
   gint64 number = source->number;
 
-  if (star == NULL)
-    return g_strdup (pattern);
-  if (number < 0)
+  if (number < 0 && strchr (pattern, '*') != NULL)
     {
       number = 0;
       for (guint j = 0; j < i; j++)
         number += get_source (self, j)->pattern == source->pattern;
     }
-  return g_strdup_printf ("%.*s%" G_GINT64_FORMAT "%s", (gint) (star - pattern), pattern, number, star + 1);
+  return weft_text_number_pattern (pattern, (guint64) number);
 }
 
 /* Picks the tensor of each source out of what the inverse chain gave. */

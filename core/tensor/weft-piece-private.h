@@ -46,10 +46,12 @@ typedef struct
   gboolean is_sorted;
 } WeftLayout;
 
+/* A layout that grows. One is made for every step of every tensor, so it allocates no more than it hands over. */
 typedef struct
 {
-  GArray *pieces;
-  GArray *loops;
+  WeftLayout layout;
+  guint n_pieces_allocated;
+  guint n_loops_allocated;
   const gchar *operation;
 } WeftLayoutBuilder;
 
@@ -61,11 +63,15 @@ void weft_layout_find_pieces (const WeftLayout *self, gint64 start, gint64 stop,
 void weft_layout_builder_init (WeftLayoutBuilder *self, const gchar *operation);
 void weft_layout_builder_clear (WeftLayoutBuilder *self);
 gboolean weft_layout_builder_add (WeftLayoutBuilder *self, const WeftPiece *piece, GError **error);
+/* Takes all pieces of a layout over as they are; the builder is empty. */
+void weft_layout_builder_copy (WeftLayoutBuilder *self, const WeftLayout *layout);
 void weft_layout_builder_finish (WeftLayoutBuilder *self, WeftLayout *layout);
 
 /* Called with each part of a piece that was cut. */
 typedef gboolean (*WeftPieceFunc) (const WeftPiece *piece, gpointer user_data, GError **error);
 
+/* Copies the loops that are there: a piece has room for many and mostly holds one or two. */
+void weft_piece_copy (WeftPiece *piece, const WeftPiece *original);
 void weft_piece_normalise (WeftPiece *piece);
 gint64 weft_piece_count (const WeftPiece *piece);
 gint64 weft_piece_get_last (const WeftPiece *piece);

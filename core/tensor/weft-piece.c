@@ -12,6 +12,12 @@ compare_loops (gconstpointer a, gconstpointer b)
   return (loop_a->destination < loop_b->destination) - (loop_a->destination > loop_b->destination);
 }
 
+void
+weft_piece_copy (WeftPiece *piece, const WeftPiece *original)
+{
+  memcpy (piece, original, G_STRUCT_OFFSET (WeftPiece, loops) + original->n_loops * sizeof (WeftLoop));
+}
+
 /* Sorts the loops and joins those that continue one another on both sides. */
 void
 weft_piece_normalise (WeftPiece *piece)
@@ -187,27 +193,57 @@ are_pieces_sorted (const WeftLayout *self)
 void
 weft_layout_builder_init (WeftLayoutBuilder *self, const gchar *operation)
 {
-  self->pieces = g_array_new (FALSE, FALSE, sizeof (WeftStoredPiece));
-  self->loops = g_array_new (FALSE, FALSE, sizeof (WeftLoop));
-  self->operation = operation;
+  *self = (WeftLayoutBuilder){ .operation = operation };
 }
 
 void
 weft_layout_builder_clear (WeftLayoutBuilder *self)
 {
-  for (guint i = 0; i < self->pieces->len; i++)
-    weft_base_unref (g_array_index (self->pieces, WeftStoredPiece, i).base);
-  g_clear_pointer (&self->pieces, g_array_unref);
-  g_clear_pointer (&self->loops, g_array_unref);
+  weft_layout_clear (&self->layout);
+}
+
+/* Makes room for @n_more elements behind the @n that are there. */
+static gpointer
+reserve (gpointer elements, gsize element_bytes, guint n, guint n_more, guint *n_allocated)
+{
+  if (n + n_more <= *n_allocated)
+    return elements;
+  *n_allocated = MAX (n + n_more, 2 * *n_allocated);
+  return g_realloc_n (elements, *n_allocated, element_bytes);
 }
 
 static void
-load_piece (WeftLayoutBuilder *self, guint position, WeftPiece *piece)
+append_piece (WeftLayoutBuilder *self, WeftBase *base)
 {
-  WeftLayout layout = { .pieces = (WeftStoredPiece *) (gpointer) self->pieces->data,
-                        .loops = (WeftLoop *) (gpointer) self->loops->data };
+  WeftLayout *layout = &self->layout;
 
-  weft_layout_get_piece (&layout, position, piece);
+  layout->pieces =
+      reserve (layout->pieces, sizeof *layout->pieces, layout->n_pieces, 1, &self->n_pieces_allocated);
+  layout->pieces[layout->n_pieces++].base = weft_base_ref (base);
+}
+
+static guint
+append_loops (WeftLayoutBuilder *self, const WeftLoop *loops, guint n)
+{
+  WeftLayout *layout = &self->layout;
+  guint first = layout->n_loops;
+
+  layout->loops = reserve (layout->loops, sizeof *layout->loops, first, n, &self->n_loops_allocated);
+  if (n > 0)
+    memcpy (&layout->loops[first], loops, n * sizeof *loops);
+  layout->n_loops += n;
+  return first;
+}
+
+void
+weft_layout_builder_copy (WeftLayoutBuilder *self, const WeftLayout *layout)
+{
+  append_loops (self, layout->loops, layout->n_loops);
+  for (guint i = 0; i < layout->n_pieces; i++)
+    {
+      append_piece (self, layout->pieces[i].base);
+      self->layout.pieces[i] = layout->pieces[i];
+    }
 }
 
 static gboolean
@@ -219,22 +255,18 @@ loops_equal (const WeftLoop *a, const WeftLoop *b, guint n)
 static void
 store_piece (WeftLayoutBuilder *self, guint position, const WeftPiece *piece)
 {
-  WeftStoredPiece *stored = &g_array_index (self->pieces, WeftStoredPiece, position);
-  guint first = 0;
+  WeftStoredPiece *stored = &self->layout.pieces[position];
+  const WeftStoredPiece *previous = position > 0 ? stored - 1 : NULL;
 
-  if (position > 0)
-    first = g_array_index (self->pieces, WeftStoredPiece, position - 1).first_loop;
   stored->destination = piece->destination;
   stored->source = piece->source;
   stored->n_loops = piece->n_loops;
-  if (position > 0 && g_array_index (self->pieces, WeftStoredPiece, position - 1).n_loops == piece->n_loops
-      && loops_equal (&g_array_index (self->loops, WeftLoop, first), piece->loops, piece->n_loops))
-    {
-      stored->first_loop = first;
-      return;
-    }
-  stored->first_loop = self->loops->len;
-  g_array_append_vals (self->loops, piece->loops, piece->n_loops);
+  if (previous != NULL && previous->n_loops == piece->n_loops
+      && (piece->n_loops == 0
+          || loops_equal (&self->layout.loops[previous->first_loop], piece->loops, piece->n_loops)))
+    stored->first_loop = previous->first_loop;
+  else
+    stored->first_loop = append_loops (self, piece->loops, piece->n_loops);
 }
 
 /* @second prolongs one loop of @first: equal nests but for the extent of that loop. */
@@ -318,20 +350,21 @@ try_join (WeftPiece *first, const WeftPiece *second)
 static void
 join_tail (WeftLayoutBuilder *self)
 {
-  while (self->pieces->len >= 2)
+  WeftLayout *layout = &self->layout;
+
+  while (layout->n_pieces >= 2)
     {
-      guint n = self->pieces->len;
+      guint n = layout->n_pieces;
       WeftPiece first, second;
 
-      if (!weft_base_equal (g_array_index (self->pieces, WeftStoredPiece, n - 2).base,
-                            g_array_index (self->pieces, WeftStoredPiece, n - 1).base))
+      if (!weft_base_equal (layout->pieces[n - 2].base, layout->pieces[n - 1].base))
         return;
-      load_piece (self, n - 2, &first);
-      load_piece (self, n - 1, &second);
+      weft_layout_get_piece (layout, n - 2, &first);
+      weft_layout_get_piece (layout, n - 1, &second);
       if (!try_join (&first, &second))
         return;
       weft_base_unref (second.base);
-      g_array_set_size (self->pieces, n - 1);
+      layout->n_pieces--;
       store_piece (self, n - 2, &first);
     }
 }
@@ -339,10 +372,9 @@ join_tail (WeftLayoutBuilder *self)
 gboolean
 weft_layout_builder_add (WeftLayoutBuilder *self, const WeftPiece *piece, GError **error)
 {
-  WeftPiece normal = *piece;
-  guint n = self->pieces->len;
+  WeftPiece normal;
 
-  if (n >= WEFT_MAX_PIECES)
+  if (self->layout.n_pieces >= WEFT_MAX_PIECES)
     {
       g_set_error (
           error, WEFT_ERROR, WEFT_ERROR_LIMIT,
@@ -350,16 +382,16 @@ weft_layout_builder_add (WeftLayoutBuilder *self, const WeftPiece *piece, GError
           self->operation, WEFT_MAX_PIECES);
       return FALSE;
     }
+  weft_piece_copy (&normal, piece);
   weft_piece_normalise (&normal);
-  g_array_set_size (self->pieces, n + 1);
-  g_array_index (self->pieces, WeftStoredPiece, n).base = weft_base_ref (piece->base);
-  store_piece (self, n, &normal);
+  append_piece (self, piece->base);
+  store_piece (self, self->layout.n_pieces - 1, &normal);
   join_tail (self);
   return TRUE;
 }
 
 static gint
-compare_pieces (gconstpointer a, gconstpointer b)
+compare_pieces (gconstpointer a, gconstpointer b, gpointer user_data)
 {
   gint64 address_a = ((const WeftStoredPiece *) a)->destination;
   gint64 address_b = ((const WeftStoredPiece *) b)->destination;
@@ -370,39 +402,27 @@ compare_pieces (gconstpointer a, gconstpointer b)
 /* By where they begin, so that who fills a destination piece by piece walks it from front to back: a join of stacks
  * gives all gates before all ups, while each gate lies before its up. */
 static void
-sort_pieces (GArray *pieces)
+sort_pieces (WeftLayout *layout)
 {
-  for (guint i = 1; i < pieces->len; i++)
-    if (compare_pieces (&g_array_index (pieces, WeftStoredPiece, i - 1),
-                        &g_array_index (pieces, WeftStoredPiece, i))
-        > 0)
+  for (guint i = 1; i < layout->n_pieces; i++)
+    if (compare_pieces (&layout->pieces[i - 1], &layout->pieces[i], NULL) > 0)
       {
-        g_array_sort (pieces, compare_pieces);
+        g_qsort_with_data (layout->pieces, (gint) layout->n_pieces, sizeof *layout->pieces, compare_pieces,
+                           NULL);
         return;
       }
-}
-
-/* What an array holds, in a block of that size: a layout lives as long as its tensor, and there are many. */
-static gpointer
-take_elements (GArray **array)
-{
-  gsize n_bytes = (*array)->len * g_array_get_element_size (*array);
-  gpointer elements = g_array_free (g_steal_pointer (array), FALSE);
-
-  if (n_bytes > 0)
-    return g_realloc (elements, n_bytes);
-  g_free (elements);
-  return NULL;
 }
 
 void
 weft_layout_builder_finish (WeftLayoutBuilder *self, WeftLayout *layout)
 {
-  sort_pieces (self->pieces);
-  layout->n_pieces = self->pieces->len;
-  layout->n_loops = self->loops->len;
-  layout->pieces = take_elements (&self->pieces);
-  layout->loops = take_elements (&self->loops);
+  *layout = self->layout;
+  sort_pieces (layout);
+  /* A layout lives as long as its tensor. */
+  if (layout->n_pieces < self->n_pieces_allocated)
+    layout->pieces = g_renew (WeftStoredPiece, layout->pieces, layout->n_pieces);
+  if (layout->n_loops < self->n_loops_allocated)
+    layout->loops = g_renew (WeftLoop, layout->loops, layout->n_loops);
   layout->is_sorted = are_pieces_sorted (layout);
 }
 

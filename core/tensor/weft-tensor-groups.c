@@ -4,7 +4,9 @@
 typedef struct
 {
   gchar *name;
-  gboolean is_list;
+  /* (nullable): of a group that is no list; most outputs of ops are none. */
+  WeftTensor *tensor;
+  /* (nullable): of a list. */
   GPtrArray *tensors;
   /* (nullable): the keys that the tensors came from; the outputs of ops have none. */
   GPtrArray *origins;
@@ -26,7 +28,8 @@ group_free (gpointer user_data)
 {
   Group *group = user_data;
 
-  g_ptr_array_unref (group->tensors);
+  g_clear_pointer (&group->tensor, weft_tensor_unref);
+  g_clear_pointer (&group->tensors, g_ptr_array_unref);
   g_clear_pointer (&group->origins, g_ptr_array_unref);
   g_free (group->name);
   g_free (group);
@@ -68,7 +71,7 @@ weft_tensor_groups_new (void)
 }
 
 static Group *
-ensure_group (WeftTensorGroups *self, const gchar *name, gboolean is_list)
+ensure_group (WeftTensorGroups *self, const gchar *name)
 {
   gpointer position = g_hash_table_lookup (self->positions, name);
   Group *group;
@@ -77,11 +80,21 @@ ensure_group (WeftTensorGroups *self, const gchar *name, gboolean is_list)
     return self->groups->pdata[GPOINTER_TO_UINT (position) - 1];
   group = g_new0 (Group, 1);
   group->name = g_strdup (name);
-  group->is_list = is_list;
-  group->tensors = is_list ? g_ptr_array_new () : g_ptr_array_sized_new (1);
-  g_ptr_array_set_free_func (group->tensors, (GDestroyNotify) weft_tensor_unref);
   g_ptr_array_add (self->groups, group);
   g_hash_table_insert (self->positions, group->name, GUINT_TO_POINTER (self->groups->len));
+  return group;
+}
+
+/* A bare tensor becomes the first of the list. */
+static Group *
+ensure_list (WeftTensorGroups *self, const gchar *name)
+{
+  Group *group = ensure_group (self, name);
+
+  if (group->tensors == NULL)
+    group->tensors = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
+  if (group->tensor != NULL)
+    g_ptr_array_add (group->tensors, g_steal_pointer (&group->tensor));
   return group;
 }
 
@@ -98,12 +111,13 @@ ensure_group (WeftTensorGroups *self, const gchar *name, gboolean is_list)
 void
 weft_tensor_groups_set (WeftTensorGroups *self, const gchar *name, WeftTensor *tensor)
 {
-  Group *group = ensure_group (self, name, FALSE);
+  Group *group = ensure_group (self, name);
+  WeftTensor *previous = group->tensor;
 
-  group->is_list = FALSE;
-  g_ptr_array_set_size (group->tensors, 0);
+  group->tensor = weft_tensor_ref (tensor);
+  g_clear_pointer (&previous, weft_tensor_unref);
+  g_clear_pointer (&group->tensors, g_ptr_array_unref);
   g_clear_pointer (&group->origins, g_ptr_array_unref);
-  g_ptr_array_add (group->tensors, weft_tensor_ref (tensor));
 }
 
 /**
@@ -118,9 +132,8 @@ weft_tensor_groups_set (WeftTensorGroups *self, const gchar *name, WeftTensor *t
 void
 weft_tensor_groups_append (WeftTensorGroups *self, const gchar *name, WeftTensor *tensor, const gchar *origin)
 {
-  Group *group = ensure_group (self, name, TRUE);
+  Group *group = ensure_list (self, name);
 
-  group->is_list = TRUE;
   g_ptr_array_add (group->tensors, weft_tensor_ref (tensor));
   if (origin == NULL)
     return;
@@ -142,7 +155,7 @@ weft_tensor_groups_append (WeftTensorGroups *self, const gchar *name, WeftTensor
 void
 weft_tensor_groups_append_list (WeftTensorGroups *self, const gchar *name)
 {
-  ensure_group (self, name, TRUE)->is_list = TRUE;
+  ensure_list (self, name);
 }
 
 /**
@@ -194,7 +207,7 @@ weft_tensor_groups_is_list (WeftTensorGroups *self, guint group)
 {
   Group *found = get_group (self, group);
 
-  return found != NULL && found->is_list;
+  return found != NULL && found->tensors != NULL;
 }
 
 /**
@@ -210,7 +223,9 @@ weft_tensor_groups_get_n_tensors (WeftTensorGroups *self, guint group)
 {
   Group *found = get_group (self, group);
 
-  return found != NULL ? found->tensors->len : 0;
+  if (found == NULL)
+    return 0;
+  return found->tensors != NULL ? found->tensors->len : 1;
 }
 
 /**
@@ -227,7 +242,9 @@ weft_tensor_groups_get_tensor (WeftTensorGroups *self, guint group, guint positi
 {
   Group *found = get_group (self, group);
 
-  return found != NULL && position < found->tensors->len ? found->tensors->pdata[position] : NULL;
+  if (found == NULL || found->tensors == NULL)
+    return found != NULL && position == 0 ? found->tensor : NULL;
+  return position < found->tensors->len ? found->tensors->pdata[position] : NULL;
 }
 
 /**

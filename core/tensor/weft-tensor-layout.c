@@ -17,8 +17,9 @@ static gboolean
 add_rewidthed (const WeftPiece *piece, gpointer user_data, GError **error)
 {
   Rewidth *rule = user_data;
-  WeftPiece moved = *piece;
+  WeftPiece moved;
 
+  weft_piece_copy (&moved, piece);
   moved.destination = piece->destination / rule->old_width * rule->new_width
                       + piece->destination % rule->old_width + rule->shift;
   for (guint i = 0; i < moved.n_loops; i++)
@@ -585,10 +586,7 @@ tensor_with_shape (WeftTensor *self, const WeftShape *shape)
   WeftLayoutBuilder builder;
 
   weft_layout_builder_init (&builder, "reshape");
-  g_array_append_vals (builder.pieces, self->layout.pieces, self->layout.n_pieces);
-  g_array_append_vals (builder.loops, self->layout.loops, self->layout.n_loops);
-  for (guint i = 0; i < self->layout.n_pieces; i++)
-    weft_base_ref (self->layout.pieces[i].base);
+  weft_layout_builder_copy (&builder, &self->layout);
   return weft_tensor_new_from_builder (self->dtype, shape, &builder);
 }
 

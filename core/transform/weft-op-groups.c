@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transform/weft-op-groups.h"
 
-#include <string.h>
+#include "base/weft-text.h"
 
 /* An op that cuts a tensor in more parts than this was given a header or a config that is wrong. */
 #define MAX_PARTS 65536
@@ -262,18 +262,7 @@ weft_op_get_output_name (WeftOpContext *context, GError **error)
 gchar *
 weft_op_expand_star (const gchar *pattern, guint number)
 {
-  GString *name = g_string_sized_new (strlen (pattern) + 8);
-  gchar digits[16];
-  const gchar *star;
-
-  g_snprintf (digits, sizeof digits, "%u", number);
-  for (; (star = strchr (pattern, '*')) != NULL; pattern = star + 1)
-    {
-      g_string_append_len (name, pattern, star - pattern);
-      g_string_append (name, digits);
-    }
-  g_string_append (name, pattern);
-  return g_string_free (name, FALSE);
+  return weft_text_number_pattern (pattern, number);
 }
 
 /**

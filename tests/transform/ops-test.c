@@ -242,6 +242,35 @@ test_outputs (void)
   g_assert_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT);
 }
 
+/* Parameters that were named go before the tensors of a state dict, and both are shared. */
+static void
+test_parameters_of_context (void)
+{
+  static const gchar *const nothing[] = { NULL };
+  g_autoptr (WeftOpContext) facts = weft_op_context_new (nothing, nothing);
+  g_autoptr (WeftOpContext) context = weft_op_context_new (nothing, nothing);
+  g_autoptr (WeftStateDict) published = weft_state_dict_new ();
+  g_autoptr (WeftTensor) tensor = weft_tensor_new_unreadable (WEFT_DTYPE_F32, (gint64[]){ 3 }, 1, NULL);
+  g_autoptr (WeftShape) named = weft_shape_new ((gint64[]){ 5 }, 1);
+  g_autoptr (WeftShape) shape_a = NULL;
+  g_autoptr (WeftShape) shape_b = NULL;
+
+  g_assert_false (weft_op_context_has_parameters (facts));
+  g_assert_true (weft_state_dict_add (published, "a", tensor, NULL)
+                 && weft_state_dict_add (published, "b", tensor, NULL));
+  weft_op_context_set_state_dict (facts, published);
+  weft_op_context_add_parameter (facts, "b", named, WEFT_DTYPE_BF16);
+  weft_op_context_share_parameters (context, facts);
+  g_assert_true (weft_op_context_has_parameters (context));
+  shape_a = weft_op_context_get_parameter_shape (context, "a");
+  shape_b = weft_op_context_get_parameter_shape (context, "b");
+  g_assert_true (weft_shape_equal (shape_a, weft_tensor_get_shape (tensor)));
+  g_assert_true (weft_shape_equal (shape_b, named));
+  g_assert_cmpint (weft_op_context_get_parameter_dtype (context, "a"), ==, WEFT_DTYPE_F32);
+  g_assert_cmpint (weft_op_context_get_parameter_dtype (context, "b"), ==, WEFT_DTYPE_BF16);
+  g_assert_cmpint (weft_op_context_get_parameter_dtype (context, "c"), ==, WEFT_DTYPE_INVALID);
+}
+
 /* The head-size check of rotary permutations: rows, config, error. */
 static const struct
 {
@@ -391,5 +420,6 @@ main (int argc, char **argv)
   g_test_add_func ("/ops/transpose-within-axis", test_transpose_within_axis);
   g_test_add_func ("/ops/bounds", test_bounds);
   g_test_add_func ("/ops/outputs", test_outputs);
+  g_test_add_func ("/ops/parameters-of-context", test_parameters_of_context);
   return g_test_run ();
 }
