@@ -33,7 +33,7 @@ find_regex (WeftWeightTransform *rule)
 
   if (target == NULL || strchr (target, '\\') != NULL)
     return NULL;
-  regex = g_regex_new (weft_weight_transform_get_regex (rule), G_REGEX_OPTIMIZE, 0, NULL);
+  regex = g_regex_new (weft_weight_transform_get_regex (rule), 0, 0, NULL);
   return regex != NULL && g_regex_match (regex, target, 0, NULL) ? g_steal_pointer (&regex) : NULL;
 }
 
