@@ -19,7 +19,8 @@ make_plan (const gchar *folder, const gchar *mapping_path, GError **error)
 }
 
 static WeftTensor *
-slice_output (WeftLoadPlan *plan, const gchar *name, gint axis, gint64 rank, gint64 world_size, GError **error)
+slice_output (WeftLoadPlan *plan, const gchar *name, gint axis, gint64 rank, gint64 world_size,
+              GError **error)
 {
   WeftTensor *tensor = weft_state_dict_lookup (weft_load_plan_get_outputs (plan), name);
   gint64 length;
@@ -43,7 +44,8 @@ read_slice (gchar **arguments, WeftTransferCounters *counters, guint64 *n_bytes,
 
   if (plan == NULL)
     return FALSE;
-  slice = slice_output (plan, arguments[2], atoi (arguments[3]), atoi (arguments[4]), atoi (arguments[5]), error);
+  slice =
+      slice_output (plan, arguments[2], atoi (arguments[3]), atoi (arguments[4]), atoi (arguments[5]), error);
   if (slice == NULL || !weft_state_dict_add (outputs, arguments[2], slice, error))
     return FALSE;
   *n_bytes = weft_tensor_get_n_bytes (slice);
@@ -67,7 +69,7 @@ main (int argc, char **argv)
       g_printerr ("read-slice: %s\n", error->message);
       return 1;
     }
-  g_print ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT "\n", n_bytes, counters.n_bytes_kept,
-           counters.n_bytes_read);
+  g_print ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT "\n", n_bytes,
+           counters.n_bytes_kept, counters.n_bytes_read);
   return 0;
 }
