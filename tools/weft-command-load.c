@@ -10,7 +10,8 @@
 #define N_REPORT_LINES 20
 
 WeftCheckpoint *
-weft_command_open_source (const gchar *path, const WeftCommandSource *source, WeftCommandCall *call, GError **error)
+weft_command_open_source (const gchar *path, const WeftCommandSource *source, WeftCommandCall *call,
+                          GError **error)
 {
   WeftIoBackend backend = WEFT_IO_BACKEND_PREAD;
 
@@ -18,11 +19,13 @@ weft_command_open_source (const gchar *path, const WeftCommandSource *source, We
     backend = WEFT_IO_BACKEND_MMAP;
   else if (source->io != NULL && strcmp (source->io, "pread") != 0)
     {
-      weft_command_set_usage_error (error, "'%s' is no way to read files; --io takes pread or mmap", source->io);
+      weft_command_set_usage_error (error, "'%s' is no way to read files; --io takes pread or mmap",
+                                    source->io);
       return NULL;
     }
   return weft_checkpoint_open_full (path, source->variant, backend,
-                                    source->is_lenient ? WEFT_CHECKPOINT_FLAGS_LENIENT : WEFT_CHECKPOINT_FLAGS_NONE,
+                                    source->is_lenient ? WEFT_CHECKPOINT_FLAGS_LENIENT
+                                                       : WEFT_CHECKPOINT_FLAGS_NONE,
                                     call->cancellable, error);
 }
 
@@ -34,7 +37,8 @@ add_key_mapping (WeftLoadOptions *options, const gchar *text, GError **error)
 
   if (equals == NULL)
     {
-      weft_command_set_usage_error (error, "'%s' is no renaming; --key-mapping takes SRC=DST, such as '^encoder=model.encoder'", text);
+      weft_command_set_usage_error (
+          error, "'%s' is no renaming; --key-mapping takes SRC=DST, such as '^encoder=model.encoder'", text);
       return FALSE;
     }
   return weft_load_options_add_key_mapping (options, source, equals + 1, error);
@@ -114,14 +118,16 @@ weft_command_open_sink (const WeftCommandDestination *destination, const gchar *
 }
 
 gboolean
-weft_command_read_threads (const WeftCommandDestination *destination, WeftCommandCall *call, WeftTransferOptions *options,
-                           GError **error)
+weft_command_read_threads (const WeftCommandDestination *destination, WeftCommandCall *call,
+                           WeftTransferOptions *options, GError **error)
 {
   guint64 n_threads = weft_transfer_get_default_n_threads ();
 
-  if (destination->threads != NULL && !g_ascii_string_to_unsigned (destination->threads, 10, 0, 256, &n_threads, NULL))
+  if (destination->threads != NULL
+      && !g_ascii_string_to_unsigned (destination->threads, 10, 0, 256, &n_threads, NULL))
     {
-      weft_command_set_usage_error (error, "'%s' is no number of threads; --threads takes 0 to 256", destination->threads);
+      weft_command_set_usage_error (error, "'%s' is no number of threads; --threads takes 0 to 256",
+                                    destination->threads);
       return FALSE;
     }
   *options = (WeftTransferOptions){ .struct_size = sizeof *options,

@@ -36,49 +36,128 @@ typedef struct
   gboolean is_not_synced;
 } WeftCommandDestination;
 
-#define WEFT_COMMAND_SOURCE_OPTIONS(type, member)                                                                            \
-  { "key-mapping", 'k', 0, G_OPTION_ARG_STRING_ARRAY, WEFT_COMMAND_OPTION (type, member.key_mappings),                       \
-    "A renaming of your own, tried before the model's rules; may be given more than once", "SRC=DST" },                     \
-  { "mapping", 0, 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (type, member.mapping),                                      \
-    "Rules from a JSON file, in place of those that ship for the model; or a folder of such files, by model type", "FILE" },                                           \
-  { "model-type", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.model_type),                                  \
-    "Use the mapping of this name, in place of what config.json says", "NAME" },                                             \
-  { "module-tree", 0, 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (type, member.module_tree),                              \
-    "What the runtime expects, as JSON: names, shapes, sub-models", "FILE" },                                                \
-  { "variant", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.variant),                                        \
-    "Read model.VARIANT.safetensors", "VARIANT" },                                                                           \
-  { "lenient", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.is_lenient),                                       \
-    "Take tensors that the index does not list", NULL },                                                                     \
-  { "io", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.io), "How files are read: pread (default) or mmap",    \
-    "BACKEND" }
+#define WEFT_COMMAND_SOURCE_OPTIONS(type, member)                                                                      \
+  { "key-mapping",                                                                                                     \
+    'k',                                                                                                               \
+    0,                                                                                                                 \
+    G_OPTION_ARG_STRING_ARRAY,                                                                                         \
+    WEFT_COMMAND_OPTION (type, member.key_mappings),                                                                   \
+    "A renaming of your own, tried before the model's rules; may be given more than once",                             \
+    "SRC=DST" },                                                                                                       \
+      { "mapping",                                                                                                     \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_FILENAME,                                                                                         \
+        WEFT_COMMAND_OPTION (type, member.mapping),                                                                    \
+        "Rules from a JSON file, in place of those that ship for the model; or a folder of such files, by model type", \
+        "FILE" },                                                                                                      \
+      { "model-type",                                                                                                  \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_STRING,                                                                                           \
+        WEFT_COMMAND_OPTION (type, member.model_type),                                                                 \
+        "Use the mapping of this name, in place of what config.json says",                                             \
+        "NAME" },                                                                                                      \
+      { "module-tree",                                                                                                 \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_FILENAME,                                                                                         \
+        WEFT_COMMAND_OPTION (type, member.module_tree),                                                                \
+        "What the runtime expects, as JSON: names, shapes, sub-models",                                                \
+        "FILE" },                                                                                                      \
+      { "variant",                                                                                                     \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_STRING,                                                                                           \
+        WEFT_COMMAND_OPTION (type, member.variant),                                                                    \
+        "Read model.VARIANT.safetensors",                                                                              \
+        "VARIANT" },                                                                                                   \
+      { "lenient",                                                                                                     \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_NONE,                                                                                             \
+        WEFT_COMMAND_OPTION (type, member.is_lenient),                                                                 \
+        "Take tensors that the index does not list",                                                                   \
+        NULL },                                                                                                        \
+  {                                                                                                                    \
+    "io", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.io),                                            \
+        "How files are read: pread (default) or mmap", "BACKEND"                                                       \
+  }
 
-#define WEFT_COMMAND_RULES_OPTIONS(type, member)                                                                             \
-  { "dtype", 'd', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.dtype),                                          \
-    "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16", "D" },                    \
-  { "allow-missing", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.allows_missing),                             \
-    "Go on without tensors that the model has and the checkpoint lacks", NULL },                                             \
-  { "ignore-mismatched-sizes", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.ignores_mismatched),               \
-    "Leave out tensors of another shape than the model's", NULL },                                                           \
-  { "drop-unexpected", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.drops_unexpected),                         \
-    "Leave out tensors that the model does not know", NULL }
+#define WEFT_COMMAND_RULES_OPTIONS(type, member)                                                     \
+  { "dtype",                                                                                         \
+    'd',                                                                                             \
+    0,                                                                                               \
+    G_OPTION_ARG_STRING,                                                                             \
+    WEFT_COMMAND_OPTION (type, member.dtype),                                                        \
+    "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16",   \
+    "D" },                                                                                           \
+      { "allow-missing",                                                                             \
+        0,                                                                                           \
+        0,                                                                                           \
+        G_OPTION_ARG_NONE,                                                                           \
+        WEFT_COMMAND_OPTION (type, member.allows_missing),                                           \
+        "Go on without tensors that the model has and the checkpoint lacks",                         \
+        NULL },                                                                                      \
+      { "ignore-mismatched-sizes",                                                                   \
+        0,                                                                                           \
+        0,                                                                                           \
+        G_OPTION_ARG_NONE,                                                                           \
+        WEFT_COMMAND_OPTION (type, member.ignores_mismatched),                                       \
+        "Leave out tensors of another shape than the model's",                                       \
+        NULL },                                                                                      \
+  {                                                                                                  \
+    "drop-unexpected", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.drops_unexpected), \
+        "Leave out tensors that the model does not know", NULL                                       \
+  }
 
-#define WEFT_COMMAND_DESTINATION_OPTIONS(type, member)                                                                       \
-  { "output", 'o', 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (type, member.output),                                      \
-    "Folder to make (or one file, if it ends in .safetensors)", "DST" },                                                     \
-  { "force", 'f', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.is_forced),                                        \
-    "Exchange DST, if it is a checkpoint, when the new one is complete", NULL },                                             \
-  { "in-place", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.is_in_place),                                     \
-    "Exchange the source for the output when that is complete", NULL },                                                      \
-  { "resume", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.is_resumed),                                        \
-    "Go on where an interrupted run of the same plan stopped", NULL },                                                       \
-  { "no-sync", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.is_not_synced),                                    \
-    "Do not wait until the output is on the disk", NULL },                                                                   \
-  { "threads", 't', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.threads),                                      \
-    "Threads that move bytes; 0: none but the main one (default: the smaller of 4 and the CPUs)", "N" }
+#define WEFT_COMMAND_DESTINATION_OPTIONS(type, member)                                                    \
+  { "output",                                                                                             \
+    'o',                                                                                                  \
+    0,                                                                                                    \
+    G_OPTION_ARG_FILENAME,                                                                                \
+    WEFT_COMMAND_OPTION (type, member.output),                                                            \
+    "Folder to make (or one file, if it ends in .safetensors)",                                           \
+    "DST" },                                                                                              \
+      { "force",                                                                                          \
+        'f',                                                                                              \
+        0,                                                                                                \
+        G_OPTION_ARG_NONE,                                                                                \
+        WEFT_COMMAND_OPTION (type, member.is_forced),                                                     \
+        "Exchange DST, if it is a checkpoint, when the new one is complete",                              \
+        NULL },                                                                                           \
+      { "in-place",                                                                                       \
+        0,                                                                                                \
+        0,                                                                                                \
+        G_OPTION_ARG_NONE,                                                                                \
+        WEFT_COMMAND_OPTION (type, member.is_in_place),                                                   \
+        "Exchange the source for the output when that is complete",                                       \
+        NULL },                                                                                           \
+      { "resume",                                                                                         \
+        0,                                                                                                \
+        0,                                                                                                \
+        G_OPTION_ARG_NONE,                                                                                \
+        WEFT_COMMAND_OPTION (type, member.is_resumed),                                                    \
+        "Go on where an interrupted run of the same plan stopped",                                        \
+        NULL },                                                                                           \
+      { "no-sync",                                                                                        \
+        0,                                                                                                \
+        0,                                                                                                \
+        G_OPTION_ARG_NONE,                                                                                \
+        WEFT_COMMAND_OPTION (type, member.is_not_synced),                                                 \
+        "Do not wait until the output is on the disk",                                                    \
+        NULL },                                                                                           \
+  {                                                                                                       \
+    "threads", 't', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.threads),                   \
+        "Threads that move bytes; 0: none but the main one (default: the smaller of 4 and the CPUs)", "N" \
+  }
 
-WeftCheckpoint      *weft_command_open_source   (const gchar *path, const WeftCommandSource *source, WeftCommandCall *call, GError **error);
-WeftLoadOptions     *weft_command_load_options  (const WeftCommandSource *source, const WeftCommandRules *rules, GError **error);
-WeftSafetensorsSink *weft_command_open_sink     (const WeftCommandDestination *destination, const gchar *source_path, GError **error);
-gboolean             weft_command_read_threads  (const WeftCommandDestination *destination, WeftCommandCall *call,
-                                                 WeftTransferOptions *options, GError **error);
-void                 weft_command_print_report  (WeftCommandCall *call, WeftLoadReport *report);
+WeftCheckpoint *weft_command_open_source (const gchar *path, const WeftCommandSource *source,
+                                          WeftCommandCall *call, GError **error);
+WeftLoadOptions *weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules,
+                                            GError **error);
+WeftSafetensorsSink *weft_command_open_sink (const WeftCommandDestination *destination,
+                                             const gchar *source_path, GError **error);
+gboolean weft_command_read_threads (const WeftCommandDestination *destination, WeftCommandCall *call,
+                                    WeftTransferOptions *options, GError **error);
+void weft_command_print_report (WeftCommandCall *call, WeftLoadReport *report);

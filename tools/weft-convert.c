@@ -19,7 +19,8 @@ static const GOptionEntry convert_options[] = {
   WEFT_COMMAND_RULES_OPTIONS (ConvertOptions, rules),
   WEFT_COMMAND_SOURCE_OPTIONS (ConvertOptions, source),
   { "max-shard-size", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (ConvertOptions, max_shard_size),
-    "Begin a new file at this size, such as 5GB (default: each tensor goes to the shard of its first source)", "SIZE" },
+    "Begin a new file at this size, such as 5GB (default: each tensor goes to the shard of its first source)",
+    "SIZE" },
   { "hash", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (ConvertOptions, is_hashed),
     "Record a hash of each source file, which costs a pass over them", NULL },
   { "dry-run", 'n', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (ConvertOptions, is_dry_run),
@@ -31,24 +32,29 @@ static const WeftCommandExample convert_examples[] = {
   { "Convert a checkpoint", "weft convert Mixtral-8x7B -o out" },
   { "What would be done, from headers alone", "weft convert Mixtral-8x7B -o out --dry-run" },
   { "With the dtypes that the model's runtime uses", "weft convert Mixtral-8x7B -o out --dtype auto" },
-  { "With a renaming of your own", "weft convert my-model -o out --key-mapping '^encoder\\.=model.encoder.'" },
+  { "With a renaming of your own",
+    "weft convert my-model -o out --key-mapping '^encoder\\.=model.encoder.'" },
   { "An unknown model, by rules from a file", "weft convert my-model -o out --mapping my-rules.json" },
   { NULL, NULL },
 };
 
 static void
-print_summary (WeftCommandCall *call, WeftLoadPlan *plan, const WeftTransferCounters *counters, gdouble seconds)
+print_summary (WeftCommandCall *call, WeftLoadPlan *plan, const WeftTransferCounters *counters,
+               gdouble seconds)
 {
-  guint n_published = weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan)));
+  guint n_published =
+      weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan)));
   guint n_outputs = weft_state_dict_get_n_tensors (weft_load_plan_get_outputs (plan));
   g_autofree gchar *size = weft_text_format_size (counters->n_bytes_written);
 
   weft_command_note (call, "%u tensors became %u, %s in %.1f s; %s", n_published, n_outputs, size, seconds,
-                     weft_load_plan_is_reversible (plan) ? "`weft revert` brings every byte back" : "not reversible (see above)");
+                     weft_load_plan_is_reversible (plan) ? "`weft revert` brings every byte back"
+                                                         : "not reversible (see above)");
 }
 
 static void
-print_result (WeftCommandCall *call, WeftLoadPlan *plan, const gchar *output, const WeftTransferCounters *counters)
+print_result (WeftCommandCall *call, WeftLoadPlan *plan, const gchar *output,
+              const WeftTransferCounters *counters)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
   g_autoptr (JsonNode) root = NULL;
@@ -80,7 +86,8 @@ make_plan (WeftCommandCall *call, GError **error)
 {
   const ConvertOptions *options = call->options;
   g_autoptr (WeftCheckpoint) checkpoint = NULL;
-  g_autoptr (WeftLoadOptions) load_options = weft_command_load_options (&options->source, &options->rules, error);
+  g_autoptr (WeftLoadOptions) load_options =
+      weft_command_load_options (&options->source, &options->rules, error);
   guint64 max_shard_bytes = 0;
 
   if (load_options == NULL)
@@ -124,15 +131,17 @@ run_convert (WeftCommandCall *call, GError **error)
   if (plan == NULL)
     return WEFT_COMMAND_FAILED;
   ok = options->is_dry_run ? weft_load_plan_check (plan, error)
-                           : weft_load_plan_execute_full (plan, WEFT_SINK (sink), &transfer_options, &counters,
-                                                          call->cancellable, error);
+                           : weft_load_plan_execute_full (plan, WEFT_SINK (sink), &transfer_options,
+                                                          &counters, call->cancellable, error);
   weft_command_progress_end (call);
   weft_command_print_report (call, weft_load_plan_get_report (plan));
   if (!ok)
     return WEFT_COMMAND_FAILED;
   if (!options->is_dry_run)
     print_summary (call, plan, &counters, (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
-  print_result (call, plan, options->destination.output != NULL ? options->destination.output : call->arguments[0], &counters);
+  print_result (call, plan,
+                options->destination.output != NULL ? options->destination.output : call->arguments[0],
+                &counters);
   return WEFT_COMMAND_DONE;
 }
 

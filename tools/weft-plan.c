@@ -20,9 +20,11 @@ static WeftLoadPlan *
 make_plan (WeftCommandCall *call, GError **error)
 {
   const PlanOptions *options = call->options;
-  g_autoptr (WeftLoadOptions) load_options = weft_command_load_options (&options->source, &options->rules, error);
-  g_autoptr (WeftCheckpoint) checkpoint
-      = load_options != NULL ? weft_command_open_source (call->arguments[0], &options->source, call, error) : NULL;
+  g_autoptr (WeftLoadOptions) load_options =
+      weft_command_load_options (&options->source, &options->rules, error);
+  g_autoptr (WeftCheckpoint) checkpoint =
+      load_options != NULL ? weft_command_open_source (call->arguments[0], &options->source, call, error)
+                           : NULL;
 
   return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
 }
@@ -39,7 +41,8 @@ print_outputs (WeftLoadPlan *plan)
       g_autofree gchar *shape = weft_shape_to_string (weft_tensor_get_shape (tensor));
       g_autofree gchar *made_of = weft_load_plan_describe_output (plan, i);
 
-      weft_command_print ("%s  %s %s  <- %s\n", name, weft_dtype_get_name (weft_tensor_get_dtype (tensor)), shape, made_of);
+      weft_command_print ("%s  %s %s  <- %s\n", name, weft_dtype_get_name (weft_tensor_get_dtype (tensor)),
+                          shape, made_of);
     }
 }
 
@@ -67,10 +70,11 @@ run_plan (WeftCommandCall *call, GError **error)
     print_outputs (plan);
   size = weft_text_format_size (n_bytes);
   weft_command_print_report (call, weft_load_plan_get_report (plan));
-  weft_command_note (call, "%u tensors become %u, %s; %s",
-                     weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan))),
-                     weft_state_dict_get_n_tensors (outputs), size,
-                     weft_load_plan_is_reversible (plan) ? "the way back is exact" : "the way back is not exact");
+  weft_command_note (
+      call, "%u tensors become %u, %s; %s",
+      weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan))),
+      weft_state_dict_get_n_tensors (outputs), size,
+      weft_load_plan_is_reversible (plan) ? "the way back is exact" : "the way back is not exact");
   return weft_load_plan_check (plan, error) ? WEFT_COMMAND_DONE : WEFT_COMMAND_FAILED;
 }
 
@@ -103,7 +107,8 @@ format_tensor (JsonObject *object)
 
   g_string_append (text, " (");
   for (guint i = 0; i < json_array_get_length (dims); i++)
-    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "", json_array_get_int_element (dims, i));
+    g_string_append_printf (text, "%s%" G_GINT64_FORMAT, i > 0 ? ", " : "",
+                            json_array_get_int_element (dims, i));
   g_string_append_c (text, ')');
   return g_string_free (text, FALSE);
 }
@@ -196,7 +201,8 @@ const WeftCommandEntry weft_plan_command = {
 
 static const WeftCommandExample explain_examples[] = {
   { "What a runtime tensor is made of", "weft explain Mixtral-8x7B model.layers.3.mlp.experts.gate_up_proj" },
-  { "What becomes of a published tensor", "weft explain Mixtral-8x7B model.layers.3.block_sparse_moe.gate.weight" },
+  { "What becomes of a published tensor",
+    "weft explain Mixtral-8x7B model.layers.3.block_sparse_moe.gate.weight" },
   { NULL, NULL },
 };
 
@@ -204,8 +210,9 @@ const WeftCommandEntry weft_explain_command = {
   .name = "explain",
   .arguments = "SRC KEY",
   .summary = "Show the history of one tensor: rules tried, ops, sources",
-  .description = "KEY is a name of the published checkpoint or of the runtime. Each rule is listed in the order it is tried, with the "
-                 "reason why it did not fire; then the ops, what they make, and the sources with file and offset.",
+  .description =
+      "KEY is a name of the published checkpoint or of the runtime. Each rule is listed in the order it is tried, with the "
+      "reason why it did not fire; then the ops, what they make, and the sources with file and offset.",
   .min_arguments = 2,
   .max_arguments = 2,
   .options = plan_options,

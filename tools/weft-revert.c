@@ -62,14 +62,17 @@ run_revert (WeftCommandCall *call, GError **error)
   plan = sink != NULL ? make_plan (call, error) : NULL;
   if (plan == NULL)
     return WEFT_COMMAND_FAILED;
-  ok = weft_revert_plan_execute_full (plan, WEFT_SINK (sink), &transfer_options, &counters, call->cancellable, error);
+  ok = weft_revert_plan_execute_full (plan, WEFT_SINK (sink), &transfer_options, &counters, call->cancellable,
+                                      error);
   weft_command_progress_end (call);
   weft_command_print_report (call, weft_revert_plan_get_report (plan));
   if (!ok)
     return WEFT_COMMAND_FAILED;
   size = weft_text_format_size (counters.n_bytes_written);
-  weft_command_note (call, "%u tensors, %s, %s", weft_state_dict_get_n_tensors (weft_revert_plan_get_outputs (plan)), size,
-                     weft_revert_plan_has_provenance (plan) ? "as they were published" : "under the names of the model's mapping");
+  weft_command_note (call, "%u tensors, %s, %s",
+                     weft_state_dict_get_n_tensors (weft_revert_plan_get_outputs (plan)), size,
+                     weft_revert_plan_has_provenance (plan) ? "as they were published"
+                                                            : "under the names of the model's mapping");
   if (call->is_json)
     {
       g_autoptr (JsonBuilder) builder = json_builder_new ();
@@ -77,7 +80,8 @@ run_revert (WeftCommandCall *call, GError **error)
 
       json_builder_begin_object (builder);
       json_builder_set_member_name (builder, "tensors");
-      json_builder_add_int_value (builder, weft_state_dict_get_n_tensors (weft_revert_plan_get_outputs (plan)));
+      json_builder_add_int_value (builder,
+                                  weft_state_dict_get_n_tensors (weft_revert_plan_get_outputs (plan)));
       json_builder_set_member_name (builder, "bytes_written");
       json_builder_add_int_value (builder, (gint64) counters.n_bytes_written);
       json_builder_set_member_name (builder, "by_record");

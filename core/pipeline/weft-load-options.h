@@ -17,7 +17,8 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftLoadOptions, weft_load_options, WEFT, LOAD_OPTIONS, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftLoadOptions, weft_load_options, WEFT, LOAD_OPTIONS, GObject)
 
 /**
  * WeftLoadFlags:
@@ -38,27 +39,27 @@ typedef enum /*< flags >*/
   WEFT_LOAD_FLAGS_DROP_UNEXPECTED = 1 << 2,
 } WeftLoadFlags;
 
-WEFT_PUBLIC WeftLoadOptions     *weft_load_options_new                (void);
+WEFT_PUBLIC WeftLoadOptions *weft_load_options_new (void);
 
-WEFT_PUBLIC gboolean             weft_load_options_set_dtype          (WeftLoadOptions *self, const gchar *dtype, GError **error);
-WEFT_PUBLIC gboolean             weft_load_options_add_key_mapping    (WeftLoadOptions *self, const gchar *source_pattern,
-                                                                       const gchar *target_pattern, GError **error);
-WEFT_PUBLIC void                 weft_load_options_set_mapping        (WeftLoadOptions *self, WeftTransformList *mapping);
-WEFT_PUBLIC void                 weft_load_options_set_registry       (WeftLoadOptions *self, WeftMappingRegistry *registry);
-WEFT_PUBLIC void                 weft_load_options_set_module_tree    (WeftLoadOptions *self, WeftModuleTree *tree);
-WEFT_PUBLIC void                 weft_load_options_set_model_type     (WeftLoadOptions *self, const gchar *model_type);
-WEFT_PUBLIC void                 weft_load_options_set_flags          (WeftLoadOptions *self, WeftLoadFlags flags);
-WEFT_PUBLIC void                 weft_load_options_set_max_shard_bytes (WeftLoadOptions *self, guint64 max_shard_bytes);
-WEFT_PUBLIC void                 weft_load_options_set_is_hashed      (WeftLoadOptions *self, gboolean is_hashed);
+WEFT_PUBLIC gboolean weft_load_options_set_dtype (WeftLoadOptions *self, const gchar *dtype, GError **error);
+WEFT_PUBLIC gboolean weft_load_options_add_key_mapping (WeftLoadOptions *self, const gchar *source_pattern,
+                                                        const gchar *target_pattern, GError **error);
+WEFT_PUBLIC void weft_load_options_set_mapping (WeftLoadOptions *self, WeftTransformList *mapping);
+WEFT_PUBLIC void weft_load_options_set_registry (WeftLoadOptions *self, WeftMappingRegistry *registry);
+WEFT_PUBLIC void weft_load_options_set_module_tree (WeftLoadOptions *self, WeftModuleTree *tree);
+WEFT_PUBLIC void weft_load_options_set_model_type (WeftLoadOptions *self, const gchar *model_type);
+WEFT_PUBLIC void weft_load_options_set_flags (WeftLoadOptions *self, WeftLoadFlags flags);
+WEFT_PUBLIC void weft_load_options_set_max_shard_bytes (WeftLoadOptions *self, guint64 max_shard_bytes);
+WEFT_PUBLIC void weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed);
 
-WEFT_PUBLIC const gchar         *weft_load_options_get_dtype          (WeftLoadOptions *self);
-WEFT_PUBLIC WeftTransformList   *weft_load_options_get_key_mapping    (WeftLoadOptions *self);
-WEFT_PUBLIC WeftTransformList   *weft_load_options_get_mapping        (WeftLoadOptions *self);
-WEFT_PUBLIC WeftMappingRegistry *weft_load_options_get_registry       (WeftLoadOptions *self);
-WEFT_PUBLIC WeftModuleTree      *weft_load_options_get_module_tree    (WeftLoadOptions *self);
-WEFT_PUBLIC const gchar         *weft_load_options_get_model_type     (WeftLoadOptions *self);
-WEFT_PUBLIC WeftLoadFlags        weft_load_options_get_flags          (WeftLoadOptions *self);
-WEFT_PUBLIC guint64              weft_load_options_get_max_shard_bytes (WeftLoadOptions *self);
-WEFT_PUBLIC gboolean             weft_load_options_get_is_hashed      (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar *weft_load_options_get_dtype (WeftLoadOptions *self);
+WEFT_PUBLIC WeftTransformList *weft_load_options_get_key_mapping (WeftLoadOptions *self);
+WEFT_PUBLIC WeftTransformList *weft_load_options_get_mapping (WeftLoadOptions *self);
+WEFT_PUBLIC WeftMappingRegistry *weft_load_options_get_registry (WeftLoadOptions *self);
+WEFT_PUBLIC WeftModuleTree *weft_load_options_get_module_tree (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar *weft_load_options_get_model_type (WeftLoadOptions *self);
+WEFT_PUBLIC WeftLoadFlags weft_load_options_get_flags (WeftLoadOptions *self);
+WEFT_PUBLIC guint64 weft_load_options_get_max_shard_bytes (WeftLoadOptions *self);
+WEFT_PUBLIC gboolean weft_load_options_get_is_hashed (WeftLoadOptions *self);
 
 G_END_DECLS

@@ -19,26 +19,27 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftLoadPlan, weft_load_plan, WEFT, LOAD_PLAN, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftLoadPlan, weft_load_plan, WEFT, LOAD_PLAN, GObject)
 
-WEFT_PUBLIC WeftLoadPlan      *weft_load_plan_new                  (WeftCheckpoint *checkpoint, WeftLoadOptions *options,
-                                                                    GError **error);
-WEFT_PUBLIC gboolean           weft_load_plan_execute              (WeftLoadPlan *self, WeftSink *sink, WeftProgressFunc progress,
-                                                                    gpointer user_data, GCancellable *cancellable, GError **error);
-WEFT_PUBLIC gboolean           weft_load_plan_execute_full         (WeftLoadPlan *self, WeftSink *sink,
-                                                                    const WeftTransferOptions *options,
-                                                                    WeftTransferCounters *counters, GCancellable *cancellable,
-                                                                    GError **error);
+WEFT_PUBLIC WeftLoadPlan *weft_load_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options,
+                                              GError **error);
+WEFT_PUBLIC gboolean weft_load_plan_execute (WeftLoadPlan *self, WeftSink *sink, WeftProgressFunc progress,
+                                             gpointer user_data, GCancellable *cancellable, GError **error);
+WEFT_PUBLIC gboolean weft_load_plan_execute_full (WeftLoadPlan *self, WeftSink *sink,
+                                                  const WeftTransferOptions *options,
+                                                  WeftTransferCounters *counters, GCancellable *cancellable,
+                                                  GError **error);
 
-WEFT_PUBLIC WeftCheckpoint    *weft_load_plan_get_checkpoint       (WeftLoadPlan *self);
-WEFT_PUBLIC WeftStateDict     *weft_load_plan_get_outputs          (WeftLoadPlan *self);
-WEFT_PUBLIC WeftLoadReport    *weft_load_plan_get_report           (WeftLoadPlan *self);
-WEFT_PUBLIC WeftTransformList *weft_load_plan_get_transforms       (WeftLoadPlan *self);
-WEFT_PUBLIC gboolean           weft_load_plan_is_open              (WeftLoadPlan *self);
-WEFT_PUBLIC gboolean           weft_load_plan_is_reversible        (WeftLoadPlan *self);
-WEFT_PUBLIC gboolean           weft_load_plan_check                (WeftLoadPlan *self, GError **error);
-WEFT_PUBLIC gchar             *weft_load_plan_describe_output      (WeftLoadPlan *self, guint position);
-WEFT_PUBLIC JsonNode          *weft_load_plan_to_json              (WeftLoadPlan *self);
-WEFT_PUBLIC JsonNode          *weft_load_plan_explain              (WeftLoadPlan *self, const gchar *key, GError **error);
+WEFT_PUBLIC WeftCheckpoint *weft_load_plan_get_checkpoint (WeftLoadPlan *self);
+WEFT_PUBLIC WeftStateDict *weft_load_plan_get_outputs (WeftLoadPlan *self);
+WEFT_PUBLIC WeftLoadReport *weft_load_plan_get_report (WeftLoadPlan *self);
+WEFT_PUBLIC WeftTransformList *weft_load_plan_get_transforms (WeftLoadPlan *self);
+WEFT_PUBLIC gboolean weft_load_plan_is_open (WeftLoadPlan *self);
+WEFT_PUBLIC gboolean weft_load_plan_is_reversible (WeftLoadPlan *self);
+WEFT_PUBLIC gboolean weft_load_plan_check (WeftLoadPlan *self, GError **error);
+WEFT_PUBLIC gchar *weft_load_plan_describe_output (WeftLoadPlan *self, guint position);
+WEFT_PUBLIC JsonNode *weft_load_plan_to_json (WeftLoadPlan *self);
+WEFT_PUBLIC JsonNode *weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error);
 
 G_END_DECLS

@@ -17,7 +17,8 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftLoadReport, weft_load_report, WEFT, LOAD_REPORT, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftLoadReport, weft_load_report, WEFT, LOAD_REPORT, GObject)
 
 /**
  * WeftFinding:
@@ -42,14 +43,14 @@ typedef enum
   WEFT_FINDING_NOTE,
 } WeftFinding;
 
-WEFT_PUBLIC WeftLoadReport *weft_load_report_new          (void);
-WEFT_PUBLIC void            weft_load_report_add          (WeftLoadReport *self, WeftFinding kind, const gchar *name,
-                                                           const gchar *detail);
-WEFT_PUBLIC guint           weft_load_report_count        (WeftLoadReport *self, WeftFinding kind);
-WEFT_PUBLIC const gchar    *weft_load_report_get_name     (WeftLoadReport *self, WeftFinding kind, guint position);
-WEFT_PUBLIC const gchar    *weft_load_report_get_detail   (WeftLoadReport *self, WeftFinding kind, guint position);
-WEFT_PUBLIC const gchar    *weft_load_report_get_kind_name (WeftFinding kind);
-WEFT_PUBLIC JsonNode       *weft_load_report_to_json      (WeftLoadReport *self);
-WEFT_PUBLIC gchar          *weft_load_report_to_text      (WeftLoadReport *self, guint n_lines);
+WEFT_PUBLIC WeftLoadReport *weft_load_report_new (void);
+WEFT_PUBLIC void weft_load_report_add (WeftLoadReport *self, WeftFinding kind, const gchar *name,
+                                       const gchar *detail);
+WEFT_PUBLIC guint weft_load_report_count (WeftLoadReport *self, WeftFinding kind);
+WEFT_PUBLIC const gchar *weft_load_report_get_name (WeftLoadReport *self, WeftFinding kind, guint position);
+WEFT_PUBLIC const gchar *weft_load_report_get_detail (WeftLoadReport *self, WeftFinding kind, guint position);
+WEFT_PUBLIC const gchar *weft_load_report_get_kind_name (WeftFinding kind);
+WEFT_PUBLIC JsonNode *weft_load_report_to_json (WeftLoadReport *self);
+WEFT_PUBLIC gchar *weft_load_report_to_text (WeftLoadReport *self, guint n_lines);
 
 G_END_DECLS

@@ -16,7 +16,8 @@ G_BEGIN_DECLS
  *
  * Since: 1.0
  */
-WEFT_PUBLIC G_DECLARE_FINAL_TYPE (WeftRevertPlan, weft_revert_plan, WEFT, REVERT_PLAN, GObject)
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftRevertPlan, weft_revert_plan, WEFT, REVERT_PLAN, GObject)
 
 /**
  * WeftRevertFlags:
@@ -35,15 +36,17 @@ typedef enum /*< flags >*/
   WEFT_REVERT_FLAGS_ALLOW_LOSSY = 1 << 1,
 } WeftRevertFlags;
 
-WEFT_PUBLIC WeftRevertPlan *weft_revert_plan_new            (WeftCheckpoint *checkpoint, WeftLoadOptions *options,
-                                                             WeftRevertFlags flags, GError **error);
-WEFT_PUBLIC WeftStateDict  *weft_revert_plan_get_outputs    (WeftRevertPlan *self);
-WEFT_PUBLIC gboolean        weft_revert_plan_has_provenance (WeftRevertPlan *self);
-WEFT_PUBLIC WeftLoadReport *weft_revert_plan_get_report     (WeftRevertPlan *self);
-WEFT_PUBLIC gboolean        weft_revert_plan_execute        (WeftRevertPlan *self, WeftSink *sink, WeftProgressFunc progress,
-                                                             gpointer user_data, GCancellable *cancellable, GError **error);
-WEFT_PUBLIC gboolean        weft_revert_plan_execute_full   (WeftRevertPlan *self, WeftSink *sink,
-                                                             const WeftTransferOptions *options, WeftTransferCounters *counters,
-                                                             GCancellable *cancellable, GError **error);
+WEFT_PUBLIC WeftRevertPlan *weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options,
+                                                  WeftRevertFlags flags, GError **error);
+WEFT_PUBLIC WeftStateDict *weft_revert_plan_get_outputs (WeftRevertPlan *self);
+WEFT_PUBLIC gboolean weft_revert_plan_has_provenance (WeftRevertPlan *self);
+WEFT_PUBLIC WeftLoadReport *weft_revert_plan_get_report (WeftRevertPlan *self);
+WEFT_PUBLIC gboolean weft_revert_plan_execute (WeftRevertPlan *self, WeftSink *sink,
+                                               WeftProgressFunc progress, gpointer user_data,
+                                               GCancellable *cancellable, GError **error);
+WEFT_PUBLIC gboolean weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink,
+                                                    const WeftTransferOptions *options,
+                                                    WeftTransferCounters *counters, GCancellable *cancellable,
+                                                    GError **error);
 
 G_END_DECLS

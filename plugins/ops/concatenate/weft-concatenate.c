@@ -254,7 +254,7 @@ static WeftOpTraits
 weft_concatenate_chunk_get_traits (WeftConversionOpsBase *base)
 {
   return ((WeftConcatenateChunk *) base)->num_shards_attribute != NULL ? WEFT_OP_TRAITS_EXPANDS_STAR
-                                                                        : WEFT_OP_TRAITS_NONE;
+                                                                       : WEFT_OP_TRAITS_NONE;
 }
 
 static void
