@@ -22,7 +22,7 @@ static const GOptionEntry convert_options[] = {
     "Begin a new file at this size, such as 5GB (default: each tensor goes to the shard of its first source)",
     "SIZE" },
   { "hash", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (ConvertOptions, is_hashed),
-    "Record a hash of each source file, which costs a pass over them", NULL },
+    "Record a hash of each source file, which costs a pass over them; `weft revert` compares", NULL },
   { "dry-run", 'n', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (ConvertOptions, is_dry_run),
     "Plan and check, write nothing", NULL },
   G_OPTION_ENTRY_NULL,

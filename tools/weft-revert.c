@@ -45,15 +45,50 @@ make_plan (WeftCommandCall *call, GError **error)
   return checkpoint != NULL ? weft_revert_plan_new (checkpoint, load_options, flags, error) : NULL;
 }
 
+static void
+print_result (WeftCommandCall *call, WeftRevertPlan *plan, const WeftTransferCounters *counters,
+              guint n_equal, guint n_different)
+{
+  g_autofree gchar *size = weft_text_format_size (counters->n_bytes_written);
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+  g_autoptr (JsonNode) root = NULL;
+  guint n_tensors = weft_state_dict_get_n_tensors (weft_revert_plan_get_outputs (plan));
+  gboolean by_record = weft_revert_plan_has_provenance (plan);
+
+  weft_command_note (call, "%u tensors, %s, %s", n_tensors, size,
+                     by_record ? "as they were published" : "under the names of the model's mapping");
+  if (n_equal + n_different > 0)
+    weft_command_note (call, "%u of %u files have the hash of the published ones", n_equal,
+                       n_equal + n_different);
+  if (!call->is_json)
+    return;
+  json_builder_begin_object (builder);
+  json_builder_set_member_name (builder, "tensors");
+  json_builder_add_int_value (builder, n_tensors);
+  json_builder_set_member_name (builder, "bytes_written");
+  json_builder_add_int_value (builder, (gint64) counters->n_bytes_written);
+  json_builder_set_member_name (builder, "by_record");
+  json_builder_add_boolean_value (builder, by_record);
+  json_builder_set_member_name (builder, "files_with_equal_hash");
+  json_builder_add_int_value (builder, n_equal);
+  json_builder_set_member_name (builder, "files_with_other_hash");
+  json_builder_add_int_value (builder, n_different);
+  json_builder_end_object (builder);
+  root = json_builder_get_root (builder);
+  weft_command_print_json (root);
+}
+
 static gint
 run_revert (WeftCommandCall *call, GError **error)
 {
   const RevertOptions *options = call->options;
+  const gchar *output =
+      options->destination.output != NULL ? options->destination.output : call->arguments[0];
   g_autoptr (WeftRevertPlan) plan = NULL;
   g_autoptr (WeftSafetensorsSink) sink = NULL;
-  g_autofree gchar *size = NULL;
   WeftTransferCounters counters = { 0 };
   WeftTransferOptions transfer_options;
+  guint n_equal = 0, n_different = 0;
   gboolean ok;
 
   if (!weft_command_read_threads (&options->destination, call, &transfer_options, error))
@@ -63,33 +98,15 @@ run_revert (WeftCommandCall *call, GError **error)
   if (plan == NULL)
     return WEFT_COMMAND_FAILED;
   ok = weft_revert_plan_execute_full (plan, WEFT_SINK (sink), &transfer_options, &counters, call->cancellable,
-                                      error);
+                                      error)
+       && (weft_safetensors_sink_is_single_file (sink)
+           || weft_revert_plan_compare_hashes (plan, output, &n_equal, &n_different, call->cancellable,
+                                               error));
   weft_command_progress_end (call);
   weft_command_print_report (call, weft_revert_plan_get_report (plan));
   if (!ok)
     return WEFT_COMMAND_FAILED;
-  size = weft_text_format_size (counters.n_bytes_written);
-  weft_command_note (call, "%u tensors, %s, %s",
-                     weft_state_dict_get_n_tensors (weft_revert_plan_get_outputs (plan)), size,
-                     weft_revert_plan_has_provenance (plan) ? "as they were published"
-                                                            : "under the names of the model's mapping");
-  if (call->is_json)
-    {
-      g_autoptr (JsonBuilder) builder = json_builder_new ();
-      g_autoptr (JsonNode) root = NULL;
-
-      json_builder_begin_object (builder);
-      json_builder_set_member_name (builder, "tensors");
-      json_builder_add_int_value (builder,
-                                  weft_state_dict_get_n_tensors (weft_revert_plan_get_outputs (plan)));
-      json_builder_set_member_name (builder, "bytes_written");
-      json_builder_add_int_value (builder, (gint64) counters.n_bytes_written);
-      json_builder_set_member_name (builder, "by_record");
-      json_builder_add_boolean_value (builder, weft_revert_plan_has_provenance (plan));
-      json_builder_end_object (builder);
-      root = json_builder_get_root (builder);
-      weft_command_print_json (root);
-    }
+  print_result (call, plan, &counters, n_equal, n_different);
   return WEFT_COMMAND_DONE;
 }
 

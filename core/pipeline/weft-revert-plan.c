@@ -557,3 +557,52 @@ weft_revert_plan_get_report (WeftRevertPlan *self)
 {
   return self->report;
 }
+
+/**
+ * weft_revert_plan_compare_hashes:
+ * @self: a plan that was executed
+ * @folder: (type filename): where its files are
+ * @n_equal: (out): files whose hash is the one that was recorded for the published file
+ * @n_different: (out): files whose hash is another one, as after an edit; they are in the report
+ * @cancellable: (nullable): stops the work
+ * @error: return location
+ *
+ * Reads the reverted files and compares their hashes with those of the record. Files that were converted without
+ * `--hash` have none, and are not counted.
+ *
+ * Returns: whether all files could be read
+ * Errors: %WEFT_ERROR_IO if one could not
+ * Since: 1.0
+ */
+gboolean
+weft_revert_plan_compare_hashes (WeftRevertPlan *self, const gchar *folder, guint *n_equal,
+                                 guint *n_different, GCancellable *cancellable, GError **error)
+{
+  *n_equal = *n_different = 0;
+  for (guint i = 0; self->provenance != NULL && i < self->provenance->hashes->len; i++)
+    {
+      const gchar *name = self->provenance->file_names[i];
+      const gchar *recorded = self->provenance->hashes->pdata[i];
+      g_autofree gchar *path = g_build_filename (folder, name, NULL);
+      g_autoptr (WeftFile) file = NULL;
+      g_autofree gchar *found = NULL;
+
+      if (recorded == NULL)
+        continue;
+      file = weft_file_open (path, WEFT_IO_BACKEND_PREAD, error);
+      found = file != NULL ? weft_provenance_hash_file (file, cancellable, error) : NULL;
+      if (found == NULL)
+        return FALSE;
+      if (strcmp (found, recorded) == 0)
+        (*n_equal)++;
+      else
+        {
+          g_autofree gchar *detail =
+              g_strdup_printf ("the published file had hash %s, this one has %s", recorded, found);
+
+          (*n_different)++;
+          weft_load_report_add (self->report, WEFT_FINDING_NOTE, name, detail);
+        }
+    }
+  return TRUE;
+}

@@ -48,5 +48,8 @@ WEFT_PUBLIC gboolean weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSi
                                                     const WeftTransferOptions *options,
                                                     WeftTransferCounters *counters, GCancellable *cancellable,
                                                     GError **error);
+WEFT_PUBLIC gboolean weft_revert_plan_compare_hashes (WeftRevertPlan *self, const gchar *folder,
+                                                      guint *n_equal, guint *n_different,
+                                                      GCancellable *cancellable, GError **error);
 
 G_END_DECLS

@@ -44,6 +44,19 @@ class FailuresTest(unittest.TestCase):
         made.write_folder(self.source, shards or [experts(range(3))], CONFIG)
         return made.read_folder(self.source)
 
+    def test_revert_compares_hashes(self):
+        self.make_source()
+        self.assertEqual(self.run_weft("convert", "--hash", self.source, "-o", self.target).returncode, 0)
+        for edit, equal, other in ((False, 1, 0), (True, 0, 1)):
+            back = os.path.join(self.root, f"back-{edit}")
+            if edit:
+                path = os.path.join(self.target, "model.safetensors")
+                with open(path, "r+b") as file:
+                    file.seek(-1, os.SEEK_END)
+                    file.write(b"\x41")
+            found = json.loads(self.run_weft("revert", "--json", self.target, "-o", back).stdout)
+            self.assertEqual((found["files_with_equal_hash"], found["files_with_other_hash"]), (equal, other))
+
     def assert_refused(self, result, *parts, leaves_partial=False):
         self.assertEqual(result.returncode, 1, result.stderr)
         for part in parts:
