@@ -22,8 +22,8 @@ test_round_trip (void)
     "[{'type':'PrefixChange','prefix_to_add':'model'}]",
     "[{'type':'PrefixChange','prefix_to_remove':'model','model_prefix':'base'}]",
     "[{'type':'GroupWeightRename','source_patterns':['a','b'],'target_patterns':['b','c']}]",
-    "[{'type':'WeightConverter','source_patterns':['a.*.w'],'target_patterns':['b'],"
-    "'operations':[{'type':'MergeModulelist','dim':0}],'force_cpu':true}]",
+    ("[{'type':'WeightConverter','source_patterns':['a.*.w'],'target_patterns':['b'],"
+     "'operations':[{'type':'MergeModulelist','dim':0}],'force_cpu':true}]"),
     "[{'type':'Inkling2IndexOffsetWeightRename','source_patterns':['q.(\\\\d+)'],'target_patterns':['l.\\\\1.q'],'offset':-2}]",
     "[{'type':'LayerPairCollapse'}]",
     "[]",
