@@ -218,12 +218,15 @@ get_source_span (const WeftPiece *piece, gsize unit_bytes)
   return (gsize) (weft_piece_get_last_source (piece) - piece->source + 1) * unit_bytes;
 }
 
+/* How many rounds of the loop that moves furthest fit into @limit bytes of the source: fewer than it has if the whole span
+ * does not fit. */
 static gint64
 get_rounds_within (const WeftPiece *piece, gsize unit_bytes, gsize limit)
 {
-  gint64 stride = piece->loops[find_outer_loop (piece)].source;
+  WeftLoop outer = piece->loops[find_outer_loop (piece)];
+  gint64 reach = weft_piece_get_last_source (piece) - piece->source - (outer.extent - 1) * outer.source;
 
-  return stride > 0 ? (gint64) (limit / unit_bytes) / stride : G_MAXINT64;
+  return outer.source > 0 ? ((gint64) (limit / unit_bytes) - 1 - reach) / outer.source + 1 : G_MAXINT64;
 }
 
 static gboolean
@@ -397,7 +400,7 @@ fill_pointwise_band (WeftReader *self, const WeftPiece *piece, guint8 *origin, G
 
   if (piece->n_loops > 0 && has_wide_hole (self, piece, unit_bytes))
     return fill_in_rounds (self, piece, origin, 1, fill_pointwise_band, error);
-  if (piece->n_loops > 0 && n_elements / (gsize) unit_elements * unit_bytes > self->limit)
+  if (piece->n_loops > 0 && get_source_span (piece, unit_bytes) > self->limit)
     return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
                            fill_pointwise_band, error);
   band.n_loops = 1;
