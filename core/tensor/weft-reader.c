@@ -586,6 +586,21 @@ kernel_fill_localise (const KernelFill *self, const WeftRegion *region, WeftPiec
   piece->source = address;
 }
 
+/* Makes @part of the rounds [first, first + count) of a loop. A single round loses the loop; nothing else is joined, since
+ * a joined loop would carry over an axis of the kernel's output. */
+static void
+take_rounds (const WeftPiece *piece, guint loop, gint64 first, gint64 count, WeftPiece *part)
+{
+  weft_piece_copy (part, piece);
+  part->destination += first * piece->loops[loop].destination;
+  part->source += first * piece->loops[loop].source;
+  part->loops[loop].extent = count;
+  if (count > 1)
+    return;
+  part->n_loops--;
+  memmove (&part->loops[loop], &part->loops[loop + 1], (part->n_loops - loop) * sizeof (WeftLoop));
+}
+
 /* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region is too large. */
 static gboolean
 kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
@@ -606,15 +621,11 @@ kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
 
       if (region.extent[axis] > self->block[axis])
         {
-          gint64 half = piece->loops[outer].extent / 2;
-          WeftPiece second = *piece;
+          gint64 extent = piece->loops[outer].extent;
+          WeftPiece second;
 
-          local.loops[outer].extent = half;
-          second.loops[outer].extent -= half;
-          second.destination += half * piece->loops[outer].destination;
-          second.source += half * piece->loops[outer].source;
-          weft_piece_normalise (&local);
-          weft_piece_normalise (&second);
+          take_rounds (piece, outer, 0, extent / 2, &local);
+          take_rounds (piece, outer, extent / 2, extent - extent / 2, &second);
           return kernel_fill_run (self, &local, error) && kernel_fill_run (self, &second, error);
         }
     }

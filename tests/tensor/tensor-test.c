@@ -656,13 +656,13 @@ sum_compute (gconstpointer params, const WeftKernelView *output, const WeftKerne
 }
 
 static void
-test_kernel (void)
+check_kernel (gint64 n_rows, gint64 n_columns)
 {
   static const WeftKernel kernel = { .struct_size = sizeof kernel,
                                      .name = "sum",
                                      .get_granularity = sum_get_granularity,
                                      .compute = sum_compute };
-  WeftShape shape = { .rank = 2, .dims = { 90, 70 } };
+  WeftShape shape = { .rank = 2, .dims = { n_rows, n_columns } };
   Pair a = leaf_new (&shape, NULL);
   Pair b = leaf_new (&shape, NULL);
   WeftTensor *inputs[2] = { a.tensor, b.tensor };
@@ -688,6 +688,19 @@ test_kernel (void)
   plain_free (a.plain);
   weft_tensor_unref (b.tensor);
   plain_free (b.plain);
+}
+
+static void
+test_kernel (void)
+{
+  check_kernel (90, 70);
+}
+
+/* An output larger than what is computed in one go. */
+static void
+test_large_kernel (void)
+{
+  check_kernel (1024, 1100);
 }
 
 /* What is read is what is kept, and holes under 4 KiB. */
@@ -798,6 +811,7 @@ main (gint argc, gchar **argv)
   g_test_add_func ("/tensor/large-sub-byte", test_large_sub_byte);
   g_test_add_func ("/tensor/overlapping-sources", test_overlapping_sources);
   g_test_add_func ("/tensor/kernel", test_kernel);
+  g_test_add_func ("/tensor/large-kernel", test_large_kernel);
   g_test_add_func ("/tensor/counters", test_counters);
   g_test_add_func ("/tensor/truncated-file", test_truncated_file);
   g_test_add_func ("/tensor/broadcast-and-constant", test_broadcast_and_constant);
