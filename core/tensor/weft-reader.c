@@ -79,6 +79,13 @@ weft_reader_add_run (WeftReader *self, WeftFile *file, guint64 offset, guint8 *d
   g_array_append_val (self->runs, run);
 }
 
+void
+weft_reader_forget (WeftReader *self)
+{
+  g_array_set_size (self->runs, 0);
+  self->scratch_depth = 0;
+}
+
 static gint
 compare_runs (gconstpointer a, gconstpointer b)
 {
