@@ -196,7 +196,7 @@ add_tiles (WeftCutter *self, gsize transfer, guint first, guint last, gint64 sta
   gsize unit_bytes = weft_dtype_get_unit_bytes (self->transfers[transfer].tensor->dtype);
   gint64 step = MAX (1, (gint64) (self->tile_bytes / unit_bytes));
 
-  for (gint64 done = 0; done < length; done += step)
+  for (gint64 done = 0; done < length && !self->is_stopped; done += step)
     if (!add_tile (self, transfer, first, last, start + done, MIN (step, length - done), error))
       return FALSE;
   return TRUE;
