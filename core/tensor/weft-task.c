@@ -20,7 +20,7 @@ weft_task_new (WeftTaskKind kind, gsize transfer, const WeftTransfer *destinatio
   self->offset = destination->offset + at;
   self->memory = destination->fd < 0 ? (guint8 *) destination->memory + at : NULL;
   self->n_bytes = n_bytes;
-  self->first_transfer = self->last_transfer = transfer;
+  self->first_transfer = self->last_transfer = self->current_transfer = transfer;
   return self;
 }
 
@@ -141,6 +141,7 @@ run_fill (WeftTask *task, WeftReader *reader, guint8 *buffer, GError **error)
     {
       const WeftSegment *segment = &g_array_index (task->segments, WeftSegment, i);
 
+      task->current_transfer = segment->transfer;
       if (segment->piece == NULL)
         weft_reader_add_run (reader, segment->file, segment->offset, target + segment->at, segment->n_bytes);
       else if (!weft_reader_fill (reader, segment->piece, target + segment->at, error))

@@ -62,7 +62,7 @@ settle_task (Execution *self, WeftTask *task, GError *error)
 {
   if (error != NULL && self->error == NULL)
     {
-      const gchar *name = self->transfers[task->first_transfer].name;
+      const gchar *name = self->transfers[task->current_transfer].name;
 
       self->error = g_error_copy (error);
       self->cutter.is_stopped = TRUE;
