@@ -254,6 +254,20 @@ weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims, 
   return tensor_new_from_base (dtype, &shape, base, 1);
 }
 
+/* The output of a kernel is cut into boxes, whose rows have to be whole bytes. */
+static gboolean
+check_rows (WeftDtype dtype, const WeftShape *shape, GError **error)
+{
+  g_autofree gchar *text = NULL;
+
+  if (shape->rank == 0 || shape->dims[shape->rank - 1] % weft_dtype_get_unit_elements (dtype) == 0)
+    return TRUE;
+  text = weft_shape_to_string (shape);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "the rows of %s of shape %s are no whole bytes",
+               weft_dtype_get_name (dtype), text);
+  return FALSE;
+}
+
 /**
  * weft_tensor_new_from_kernel: (skip)
  * @kernel: the kernel, which must stay valid
@@ -267,7 +281,7 @@ weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims, 
  * @error: return location
  *
  * Returns: (transfer full): a tensor that is computed when it is read
- * Errors: as for any shape
+ * Errors: as for any shape, %WEFT_ERROR_SHAPE if the rows of a sub-byte dtype are no whole bytes
  * Since: 1.0
  */
 WeftTensor *
@@ -279,7 +293,7 @@ weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params, GDestroy
   WeftBase *base;
   gint64 n_bytes;
 
-  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
+  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error) || !check_rows (dtype, &shape, error))
     {
       if (destroy != NULL)
         destroy (params);
