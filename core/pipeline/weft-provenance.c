@@ -55,8 +55,10 @@ weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **e
     {
       gsize n_bytes = MIN (HASH_BUFFER_BYTES, size - offset);
 
-      ok = !g_cancellable_set_error_if_cancelled (cancellable, error)
-           && weft_file_read (file, offset, buffer, n_bytes, error);
+      ok = !g_cancellable_is_cancelled (cancellable);
+      if (!ok)
+        g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "cancelled");
+      ok = ok && weft_file_read (file, offset, buffer, n_bytes, error);
       if (ok)
         XXH3_128bits_update (state, buffer, n_bytes);
     }
