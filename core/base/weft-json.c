@@ -1,8 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/weft-json.h"
 
+#include <string.h>
+
 /* A config or an index is read whole; a document beyond this is no config. */
 #define MAX_JSON_BYTES (1024 * 1024 * 1024)
+
+/* The parser recurses; a config nests a few levels. */
+#define MAX_JSON_DEPTH 512
+#define MAX_ODD_JSON_BRACKETS 4096
+
+/* Whether a text nests deeper than the parser can bear. A quote within a comment might hide brackets from us, so that a text
+ * with characters that no JSON has outside of a string is judged by all its brackets. */
+static gboolean
+is_too_deep (const gchar *text, gsize length)
+{
+  gsize depth = 0, n_open = 0, deepest = 0;
+  gboolean is_string = FALSE, is_plain = TRUE;
+
+  for (gsize i = 0; i < length; i++)
+    {
+      n_open += text[i] == '[' || text[i] == '{';
+      if (is_string && text[i] == '\\')
+        i++;
+      else if (text[i] == '"')
+        is_string = !is_string;
+      else if (!is_string && (text[i] == '[' || text[i] == '{'))
+        {
+          depth++;
+          deepest = MAX (deepest, depth);
+        }
+      else if (!is_string && (text[i] == ']' || text[i] == '}'))
+        depth -= depth > 0;
+      else if (!is_string && (text[i] == '/' || text[i] == '\'' || text[i] == '#'))
+        is_plain = FALSE;
+    }
+  return is_plain ? deepest > MAX_JSON_DEPTH : n_open > MAX_ODD_JSON_BRACKETS;
+}
 
 /**
  * weft_json_load_file:
@@ -36,7 +70,7 @@ weft_json_load_file (const gchar *path, GError **error)
  * @error: return location
  *
  * Returns: (transfer full): the root node
- * Errors: %WEFT_ERROR_FORMAT if @text is no JSON
+ * Errors: %WEFT_ERROR_FORMAT if @text is no JSON, %WEFT_ERROR_LIMIT if it is too long or nests too deep
  * Since: 1.0
  */
 JsonNode *
@@ -55,6 +89,12 @@ weft_json_parse (const gchar *text, gssize length, const gchar *where, GError **
   if (!g_utf8_validate (text, length, NULL))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the text is not UTF-8", where);
+      return NULL;
+    }
+  if (is_too_deep (text, length < 0 ? strlen (text) : (gsize) length))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: the JSON nests deeper than %d levels", where,
+                   MAX_JSON_DEPTH);
       return NULL;
     }
   if (!json_parser_load_from_data (parser, text, length, &local_error))
