@@ -630,6 +630,29 @@ test_overlapping_sources (void)
   g_rmdir (folder);
 }
 
+/* Computations that stand on one another without end are refused, not recursed into. */
+static void
+test_too_many_steps (void)
+{
+  const gint64 dims[] = { 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftTensor) tensor = weft_tensor_new_constant (WEFT_DTYPE_F32, dims, 1, 1, NULL);
+  guint n_steps = 0;
+
+  while (error == NULL && n_steps < 100000)
+    {
+      WeftTensor *next = weft_tensor_shift (tensor, 1, &error);
+
+      if (next == NULL)
+        break;
+      weft_tensor_unref (tensor);
+      tensor = next;
+      n_steps++;
+    }
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT);
+  g_assert_cmpuint (n_steps, ==, 128);
+}
+
 /* A kernel that adds its two inputs, asked for in blocks of 2 x 3. */
 static void
 sum_get_granularity (gconstpointer params, const WeftShape *output, gint64 *block)
@@ -806,6 +829,7 @@ main (gint argc, gchar **argv)
   g_test_add_func ("/tensor/round-trips-are-proven", test_round_trips_are_proven);
   g_test_add_func ("/tensor/experts-stay-few-pieces", test_experts_stay_few_pieces);
   g_test_add_func ("/tensor/too-many-pieces", test_too_many_pieces);
+  g_test_add_func ("/tensor/too-many-steps", test_too_many_steps);
   g_test_add_func ("/tensor/refusals", test_refusals);
   g_test_add_func ("/tensor/sub-byte", test_sub_byte);
   g_test_add_func ("/tensor/large-sub-byte", test_large_sub_byte);
