@@ -89,6 +89,22 @@ begins_with (const gchar *text, const gchar *pattern)
   return TRUE;
 }
 
+/* Whether a pattern has nothing but characters, escaped ones and dots. */
+static gboolean
+is_plain (const gchar *pattern)
+{
+  for (; *pattern != '\0'; pattern++)
+    {
+      gboolean is_escape = pattern[0] == '\\' && (pattern[1] == '\0' || g_ascii_isalnum (pattern[1]));
+
+      if (is_escape || strchr ("()[]{}|?+*^$", *pattern) != NULL)
+        return FALSE;
+      if (*pattern == '\\')
+        pattern++;
+    }
+  return TRUE;
+}
+
 static gint64
 find_number_by_regex (const gchar *tail, const gchar *key)
 {
@@ -112,7 +128,7 @@ weft_conversion_find_number (const gchar *pattern, const gchar *key)
   if (star == NULL)
     return -1;
   tail = star + 2;
-  if (strpbrk (tail, "()[]{}|?+*^$") != NULL || strstr (tail, "\\d") != NULL || strstr (tail, "\\w") != NULL)
+  if (!is_plain (tail))
     return find_number_by_regex (tail, key);
   for (const gchar *at = key + strlen (key); at > key; at--)
     if (at[-1] == '.' && at - key >= 2 && begins_with (at, tail))

@@ -55,8 +55,10 @@ weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **e
     {
       gsize n_bytes = MIN (HASH_BUFFER_BYTES, size - offset);
 
-      ok = !g_cancellable_set_error_if_cancelled (cancellable, error)
-           && weft_file_read (file, offset, buffer, n_bytes, error);
+      ok = !g_cancellable_is_cancelled (cancellable);
+      if (!ok)
+        g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "cancelled");
+      ok = ok && weft_file_read (file, offset, buffer, n_bytes, error);
       if (ok)
         XXH3_128bits_update (state, buffer, n_bytes);
     }
@@ -359,13 +361,17 @@ read_rules (JsonNode *root, GPtrArray *rules, const gchar *path, GError **error)
 }
 
 static gint64
-get_int (JsonArray *array, guint i)
+read_int (JsonNode *node)
 {
-  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
-
   return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
              ? json_node_get_int (node)
              : G_MININT64;
+}
+
+static gint64
+get_int (JsonArray *array, guint i)
+{
+  return read_int (i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL);
 }
 
 static const gchar *
@@ -427,11 +433,9 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
 {
   JsonArray *outputs = get_array (node, "outputs");
   JsonArray *sources = get_array (node, "sources");
-  JsonNode *rule_node = weft_json_lookup (node, "rule");
   const gchar *layer = get_text (node, "layer");
   const gchar *lossy = get_text (node, "lossy");
-  gint64 rule =
-      rule_node != NULL && JSON_NODE_HOLDS_VALUE (rule_node) ? json_node_get_int (rule_node) : G_MININT64;
+  gint64 rule = read_int (weft_json_lookup (node, "rule"));
   WeftWeightConverter *converter = NULL;
   g_autoptr (WeftConversion) self = NULL;
   guint n_sources, n_targets;
