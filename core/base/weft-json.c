@@ -80,7 +80,8 @@ check_depth (const gchar *text, gsize length, const gchar *where, GError **error
         depth--;
       if (depth > MAX_JSON_DEPTH || c == '/' || c == '\'' || c == '#')
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: byte %" G_GSIZE_FORMAT ": %s", where, i,
+          g_set_error (error, WEFT_ERROR, depth > MAX_JSON_DEPTH ? WEFT_ERROR_LIMIT : WEFT_ERROR_FORMAT,
+                       "%s: byte %" G_GSIZE_FORMAT ": %s", where, i,
                        depth > MAX_JSON_DEPTH ? "nested deeper than 127 levels" : "JSON has no comments and no single quotes");
           return FALSE;
         }
@@ -114,7 +115,7 @@ weft_json_load_file (const gchar *path, GError **error)
  * @error: return location
  *
  * Returns: (transfer full): the root node
- * Errors: %WEFT_ERROR_FORMAT if @text is no JSON or is nested deeper than 127 levels
+ * Errors: %WEFT_ERROR_FORMAT if @text is no JSON, %WEFT_ERROR_LIMIT if it is nested deeper than 127 levels
  * Since: 1.0
  */
 JsonNode *
