@@ -39,17 +39,20 @@ static const WeftCommandExample convert_examples[] = {
 };
 
 static void
-print_summary (WeftCommandCall *call, WeftLoadPlan *plan, const WeftTransferCounters *counters,
-               gdouble seconds)
+print_summary (WeftCommandCall *call, WeftLoadPlan *plan, gboolean is_recorded,
+               const WeftTransferCounters *counters, gdouble seconds)
 {
+  const gchar *way_back =
+      !weft_load_plan_is_reversible (plan) ? "not reversible (see above)"
+      : is_recorded                        ? "`weft revert` brings every byte back"
+                    : "a single file holds no record, so that `weft revert` will go by the model's mapping";
   guint n_published =
       weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan)));
   guint n_outputs = weft_state_dict_get_n_tensors (weft_load_plan_get_outputs (plan));
   g_autofree gchar *size = weft_text_format_size (counters->n_bytes_written);
 
   weft_command_note (call, "%u tensors became %u, %s in %.1f s; %s", n_published, n_outputs, size, seconds,
-                     weft_load_plan_is_reversible (plan) ? "`weft revert` brings every byte back"
-                                                         : "not reversible (see above)");
+                     way_back);
 }
 
 static void
@@ -138,7 +141,8 @@ run_convert (WeftCommandCall *call, GError **error)
   if (!ok)
     return WEFT_COMMAND_FAILED;
   if (!options->is_dry_run)
-    print_summary (call, plan, &counters, (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
+    print_summary (call, plan, !weft_safetensors_sink_is_single_file (sink), &counters,
+                   (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
   print_result (call, plan,
                 options->destination.output != NULL ? options->destination.output : call->arguments[0],
                 &counters);

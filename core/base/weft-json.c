@@ -82,7 +82,8 @@ check_depth (const gchar *text, gsize length, const gchar *where, GError **error
         {
           g_set_error (error, WEFT_ERROR, depth > MAX_JSON_DEPTH ? WEFT_ERROR_LIMIT : WEFT_ERROR_FORMAT,
                        "%s: byte %" G_GSIZE_FORMAT ": %s", where, i,
-                       depth > MAX_JSON_DEPTH ? "nested deeper than 127 levels" : "JSON has no comments and no single quotes");
+                       depth > MAX_JSON_DEPTH ? "nested deeper than 127 levels"
+                                              : "JSON has no comments and no single quotes");
           return FALSE;
         }
     }

@@ -180,6 +180,29 @@ has_written_output (WeftLoadPlan *plan, const WeftConversion *conversion)
   return FALSE;
 }
 
+/* What was converted may itself be the output of a conversion: its record is kept, so that it can be reverted further. */
+static gboolean
+append_previous (GString *json, WeftCheckpoint *checkpoint, GError **error)
+{
+  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+  g_autofree gchar *text = NULL;
+  g_autoptr (GError) local_error = NULL;
+
+  if (path == NULL || !g_file_test (path, G_FILE_TEST_IS_REGULAR))
+    return TRUE;
+  if (!g_file_get_contents (path, &text, NULL, &local_error) || !g_utf8_validate (text, -1, NULL))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path,
+                   local_error != NULL ? local_error->message : "it is no UTF-8 text");
+      return FALSE;
+    }
+  g_string_append (json, "  \"previous\": ");
+  append_text (json, text);
+  g_string_append (json, ",\n");
+  return TRUE;
+}
+
 GBytes *
 weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
 {
@@ -189,6 +212,8 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
 
   g_string_append_printf (json, "%d, \"weft\": \"%s\", \"dtype\": \"%s\",\n", WEFT_PROVENANCE_VERSION,
                           WEFT_VERSION, weft_load_options_get_dtype (plan->options));
+  if (!append_previous (json, plan->checkpoint, error))
+    return NULL;
   g_string_append (json, "  \"source_index\": ");
   if (index != NULL)
     {
@@ -230,6 +255,7 @@ weft_provenance_free (WeftProvenance *self)
   g_clear_pointer (&self->headers, g_ptr_array_unref);
   g_clear_pointer (&self->hashes, g_ptr_array_unref);
   g_free (self->index_name);
+  g_free (self->previous);
   g_free (self->checksum);
   g_clear_pointer (&self->index, g_bytes_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
@@ -550,6 +576,7 @@ weft_provenance_load (const gchar *path, GError **error)
                    path, json_node_get_int (version), WEFT_PROVENANCE_VERSION);
       return NULL;
     }
+  self->previous = g_strdup (get_text (root, "previous"));
   if (!read_index (self, root, path, error) || !read_files (self, root, path, error)
       || !read_conversions (self, root, path, error))
     return NULL;
