@@ -53,7 +53,7 @@ print_summary (WeftCommandCall *call, WeftLoadPlan *plan, const WeftTransferCoun
 }
 
 static void
-print_result (WeftCommandCall *call, WeftLoadPlan *plan, const gchar *output,
+print_result (WeftCommandCall *call, WeftLoadPlan *plan, WeftSafetensorsSink *sink, const gchar *output,
               const WeftTransferCounters *counters)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
@@ -72,6 +72,7 @@ print_result (WeftCommandCall *call, WeftLoadPlan *plan, const gchar *output,
   json_builder_add_int_value (builder, (gint64) counters->n_bytes_read);
   json_builder_set_member_name (builder, "bytes_written");
   json_builder_add_int_value (builder, (gint64) counters->n_bytes_written);
+  weft_command_add_kept (builder, sink);
   json_builder_set_member_name (builder, "reversible");
   json_builder_add_boolean_value (builder, weft_load_plan_is_reversible (plan));
   json_builder_set_member_name (builder, "report");
@@ -138,8 +139,11 @@ run_convert (WeftCommandCall *call, GError **error)
   if (!ok)
     return WEFT_COMMAND_FAILED;
   if (!options->is_dry_run)
-    print_summary (call, plan, &counters, (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
-  print_result (call, plan,
+    {
+      print_summary (call, plan, &counters, (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
+      weft_command_print_kept (call, sink);
+    }
+  print_result (call, plan, sink,
                 options->destination.output != NULL ? options->destination.output : call->arguments[0],
                 &counters);
   return WEFT_COMMAND_DONE;
@@ -156,7 +160,10 @@ const WeftCommandEntry weft_convert_command = {
       "DST.weft-partial that --resume takes up. It holds the tensors, the other files of SRC, and weft-provenance.json, from "
       "which `weft revert` brings every byte back.\n\n"
       "Nothing is dropped silently: tensors that the model does not know are listed and carried along; missing, mismatched or "
-      "failed ones stop the run before anything is written.",
+      "failed ones stop the run before anything is written. Weights that are not read (other formats, shards that the index does "
+      "not list) are named and left where they are.\n\n"
+      "--force and --in-place remove from the folder that they replace only what was read, copied or is replaced by name; whatever "
+      "else is in it stays in DST.weft-old.",
   .min_arguments = 1,
   .max_arguments = 1,
   .options = convert_options,
