@@ -619,12 +619,17 @@ rename_to_free (const gchar *from, const gchar *to, GError **error)
 static gboolean
 exchange (WeftOutputTransaction *self, GError **error)
 {
+  gint number;
+
   if (renameat2 (AT_FDCWD, self->partial, AT_FDCWD, self->destination, RENAME_EXCHANGE) == 0)
     {
       close_journal (self);
-      if (rename_to_free (self->partial, self->old, error))
+      if (renameat2 (AT_FDCWD, self->partial, AT_FDCWD, self->old, RENAME_NOREPLACE) == 0)
         return TRUE;
-      g_prefix_error (error, "%s: is complete, but the old one cannot be named anew: ", self->destination);
+      number = errno;
+      g_set_error (error, WEFT_ERROR, number == EEXIST ? WEFT_ERROR_EXISTS : WEFT_ERROR_IO,
+                   "%s: the new output is complete; the old one is %s now and cannot be renamed to %s: %s",
+                   self->destination, self->partial, self->old, g_strerror (number));
       return FALSE;
     }
   if (errno != EINVAL && errno != ENOSYS)

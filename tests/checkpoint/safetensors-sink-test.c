@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,6 +19,18 @@ fallocate (int fd, int mode, off_t offset, off_t length)
   if (n_allocations_left-- > 0)
     return (int) syscall (SYS_fallocate, fd, mode, offset, length);
   errno = ENOSPC;
+  return -1;
+}
+
+/* Stands in for the C library's: a file system that cannot exchange two names, if that is wanted. */
+static gboolean can_exchange = TRUE;
+
+int
+renameat2 (int from_folder, const char *from, int to_folder, const char *to, unsigned int flags)
+{
+  if ((flags & RENAME_EXCHANGE) == 0 || can_exchange)
+    return (int) syscall (SYS_renameat2, from_folder, from, to_folder, to, flags);
+  errno = EINVAL;
   return -1;
 }
 
@@ -47,6 +60,7 @@ fixture_set_up (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
       "{\"metadata\":{},\"weight_map\":{\"a\":\"s1.safetensors\",\"b\":\"s1.safetensors\",\"c\":\"s2.safetensors\"}}";
 
   n_allocations_left = G_MAXINT;
+  can_exchange = TRUE;
   f->folder = g_strdup (g_getenv ("WEFT_TEST_FOLDER"));
   if (f->folder == NULL)
     f->folder = fixture_folder ();
@@ -523,6 +537,49 @@ test_kept_oddities (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
   g_assert_true (fixture_exists (f->folder, "elsewhere/notes.txt"));
 }
 
+static void
+test_kept_without_exchange (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  static const KeptCase cases[] = {
+    { "nothing", WEFT_OUTPUT_FLAGS_IN_PLACE, "", "" },
+    { "other-format", WEFT_OUTPUT_FLAGS_IN_PLACE, "model.gguf", "model.gguf" },
+  };
+
+  can_exchange = FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    test_kept (f, &cases[i]);
+}
+
+/* Somebody takes the name for what is left while we work: both folders stay, and the error says where the old one is. */
+static void
+take_old_name (G_GNUC_UNUSED gsize position, gpointer user_data)
+{
+  fixture_write (user_data, "theirs", "x", -1);
+}
+
+static void
+test_old_raced (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  g_autofree gchar *old = g_strconcat (f->out, ".weft-old", NULL);
+  g_autofree gchar *partial = g_strconcat (f->out, ".weft-partial", NULL);
+  WeftTransferOptions options = { .struct_size = sizeof options,
+                                  .completed = take_old_name,
+                                  .completed_data = old };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = NULL;
+
+  make_old (f, WEFT_OUTPUT_FLAGS_FORCE);
+  sink = sink_new (f, WEFT_OUTPUT_FLAGS_FORCE);
+  g_assert_false (weft_sink_write (WEFT_SINK (sink), weft_checkpoint_get_state_dict (f->source), &options,
+                                   NULL, NULL, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS);
+  g_assert_nonnull (strstr (error->message, partial));
+  g_clear_object (&sink);
+  g_assert_true (fixture_exists (f->out, "model-00001-of-00002.safetensors"));
+  g_assert_true (fixture_exists (partial, "s1.safetensors"));
+  g_assert_true (fixture_exists (old, "theirs"));
+}
+
 /* The name for what is left is free before anything is done. */
 static void
 test_old_taken (Fixture *f, gconstpointer flags)
@@ -835,6 +892,8 @@ main (int argc, char **argv)
       g_test_add (path, Fixture, &kept_cases[i], fixture_set_up, test_kept, fixture_tear_down);
     }
   ADD ("kept-oddities", NULL, test_kept_oddities);
+  ADD ("kept-without-exchange", NULL, test_kept_without_exchange);
+  ADD ("old-raced", NULL, test_old_raced);
   ADD ("old-taken/force", GINT_TO_POINTER (WEFT_OUTPUT_FLAGS_FORCE), test_old_taken);
   ADD ("old-taken/in-place", GINT_TO_POINTER (WEFT_OUTPUT_FLAGS_IN_PLACE), test_old_taken);
   ADD ("dangling-link", NULL, test_dangling_link);
