@@ -56,7 +56,7 @@ print_summary (WeftCommandCall *call, WeftLoadPlan *plan, gboolean is_recorded,
 }
 
 static void
-print_result (WeftCommandCall *call, WeftLoadPlan *plan, const gchar *output,
+print_result (WeftCommandCall *call, WeftLoadPlan *plan, WeftSafetensorsSink *sink, const gchar *output,
               const WeftTransferCounters *counters)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
@@ -75,6 +75,7 @@ print_result (WeftCommandCall *call, WeftLoadPlan *plan, const gchar *output,
   json_builder_add_int_value (builder, (gint64) counters->n_bytes_read);
   json_builder_set_member_name (builder, "bytes_written");
   json_builder_add_int_value (builder, (gint64) counters->n_bytes_written);
+  weft_command_add_kept (builder, sink);
   json_builder_set_member_name (builder, "reversible");
   json_builder_add_boolean_value (builder, weft_load_plan_is_reversible (plan));
   json_builder_set_member_name (builder, "report");
@@ -141,9 +142,12 @@ run_convert (WeftCommandCall *call, GError **error)
   if (!ok)
     return WEFT_COMMAND_FAILED;
   if (!options->is_dry_run)
-    print_summary (call, plan, !weft_safetensors_sink_is_single_file (sink), &counters,
-                   (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
-  print_result (call, plan,
+    {
+      print_summary (call, plan, !weft_safetensors_sink_is_single_file (sink), &counters,
+                     (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
+      weft_command_print_kept (call, sink);
+    }
+  print_result (call, plan, sink,
                 options->destination.output != NULL ? options->destination.output : call->arguments[0],
                 &counters);
   return WEFT_COMMAND_DONE;
@@ -160,7 +164,10 @@ const WeftCommandEntry weft_convert_command = {
       "DST.weft-partial that --resume takes up. It holds the tensors, the other files of SRC, and weft-provenance.json, from "
       "which `weft revert` brings every byte back.\n\n"
       "Nothing is dropped silently: tensors that the model does not know are listed and carried along; missing, mismatched or "
-      "failed ones stop the run before anything is written.",
+      "failed ones stop the run before anything is written. Weights that are not read (other formats, shards that the index does "
+      "not list) are named and left where they are.\n\n"
+      "--force and --in-place remove from the folder that they replace only what was read, copied or is replaced by name; whatever "
+      "else is in it stays in DST.weft-old.",
   .min_arguments = 1,
   .max_arguments = 1,
   .options = convert_options,

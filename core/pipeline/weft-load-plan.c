@@ -9,6 +9,9 @@
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
 
+/* How many files a finding names before the rest is counted. */
+#define N_NAMED_FILES 6
+
 G_DEFINE_FINAL_TYPE (WeftLoadPlan, weft_load_plan, G_TYPE_OBJECT)
 
 static void
@@ -564,6 +567,36 @@ find_missing (WeftLoadPlan *self)
     }
 }
 
+/* One finding for several files: how many, and the first ones. */
+static void
+note_files (WeftLoadReport *report, const gchar *const *files, const gchar *reason)
+{
+  guint n = g_strv_length ((GStrv) files);
+  g_autofree gchar *subject = g_strdup_printf ("%u %s", n, n == 1 ? "entry" : "entries");
+  g_autoptr (GString) detail = g_string_new (reason);
+
+  if (n == 0)
+    return;
+  for (guint i = 0; i < MIN (n, N_NAMED_FILES); i++)
+    {
+      g_autofree gchar *name = g_filename_display_name (files[i]);
+
+      g_string_append_printf (detail, "%s%s", i == 0 ? ": " : ", ", name);
+    }
+  if (n > N_NAMED_FILES)
+    g_string_append_printf (detail, " and %u more", n - N_NAMED_FILES);
+  weft_load_report_add (report, WEFT_FINDING_NOTE, subject, detail->str);
+}
+
+void
+weft_note_left_files (WeftLoadReport *report, WeftCheckpoint *checkpoint)
+{
+  note_files (report, weft_checkpoint_get_unused_files (checkpoint),
+              "not carried along, holding weights that were not read");
+  note_files (report, weft_checkpoint_get_skipped_files (checkpoint),
+              "not carried along, being a folder of a tool, a link to a folder or no regular file");
+}
+
 static gboolean
 compile (WeftLoadPlan *self, GError **error)
 {
@@ -584,6 +617,7 @@ compile (WeftLoadPlan *self, GError **error)
   for (guint i = 0; i < self->conversions->len; i++)
     if (!run_conversion (self, self->conversions->pdata[i], model, published_facts, error))
       return FALSE;
+  weft_note_left_files (self->report, self->checkpoint);
   if (self->model_keys != NULL)
     find_missing (self);
   else

@@ -431,6 +431,7 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
     }
   else if (!revert_by_mapping (self, error))
     return NULL;
+  weft_note_left_files (self->report, checkpoint);
   return g_steal_pointer (&self);
 }
 
