@@ -84,6 +84,25 @@ class SamplesTest(unittest.TestCase):
         write(self.path("my-scale.js"), blocks("write-an-op.md", "js")[0])
         self.check_script(GJS, "-m", WEFT_GJS, "--plugin", "my-scale.js")
 
+    def check_broken_script(self, name, text, reason, *weft):
+        write(self.path(name), text)
+        result = subprocess.run([*weft, "--plugin", name, "--version"], capture_output=True, text=True, cwd=self.folder,
+                                timeout=120, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f": {name}: {reason}", result.stderr)
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_broken_script_in_python(self):
+        for text, reason in (("raise SystemExit(0)", "SystemExit: 0"), ("def (", "SyntaxError: "), ("1 / 0", "ZeroDivisionError: ")):
+            with self.subTest(text=text):
+                self.check_broken_script("broken.py", text, reason, sys.executable, WEFT_PYTHON)
+
+    @unittest.skipUnless(WEFT_GJS and GJS, "built without introspection, or no gjs")
+    def test_broken_script_in_javascript(self):
+        for text, reason in (("throw new Error('no')", "Error: no"), ("function (", "SyntaxError: ")):
+            with self.subTest(text=text):
+                self.check_broken_script("broken.js", text, reason, GJS, "-m", WEFT_GJS)
+
     @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
     def test_readme_in_python(self):
         op, load = blocks("../README.md", "python")
