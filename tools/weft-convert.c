@@ -94,18 +94,9 @@ make_plan (WeftCommandCall *call, GError **error)
       weft_command_load_options (&options->source, &options->rules, error);
   guint64 max_shard_bytes = 0;
 
-  if (load_options == NULL)
+  if (load_options == NULL
+      || !weft_command_parse_shard_size (options->max_shard_size, &max_shard_bytes, error))
     return NULL;
-  if (options->max_shard_size != NULL)
-    {
-      if (!weft_text_parse_size (options->max_shard_size, &max_shard_bytes, error))
-        return NULL;
-      if (max_shard_bytes == 0)
-        {
-          weft_command_set_usage_error (error, "--max-shard-size 0 leaves no room for a tensor");
-          return NULL;
-        }
-    }
   weft_load_options_set_max_shard_bytes (load_options, max_shard_bytes);
   weft_load_options_set_is_hashed (load_options, options->is_hashed);
   checkpoint = weft_command_open_source (call->arguments[0], &options->source, call, error);
@@ -141,7 +132,9 @@ run_convert (WeftCommandCall *call, GError **error)
   weft_command_print_report (call, weft_load_plan_get_report (plan));
   if (!ok)
     return WEFT_COMMAND_FAILED;
-  if (!options->is_dry_run)
+  if (options->is_dry_run)
+    weft_command_note_plan (call, plan);
+  else
     {
       print_summary (call, plan, !weft_safetensors_sink_is_single_file (sink), &counters,
                      (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);

@@ -88,6 +88,20 @@ class FailuresTest(unittest.TestCase):
         if not leaves_partial:
             self.assertFalse(os.path.lexists(self.target + ".weft-partial"))
 
+    def test_names_do_not_drive_a_terminal(self):
+        self.make_source([{"a\x1b[2J\nb": made.tensor("F32", (2,), 0)}])
+        self.assertEqual(self.run_weft("inspect", "--names", self.source).stdout, "a\\x1b[2J\\x0ab\n")
+        self.assertNotIn("\x1b", self.run_weft("inspect", self.source).stdout)
+        planned = self.run_weft("plan", self.source)
+        self.assertNotIn("\x1b", planned.stdout + planned.stderr)
+        self.assertIn("a\\x1b[2J", planned.stdout)
+
+    def test_dry_run_sums_up_as_plan_does(self):
+        self.make_source()
+        planned = self.run_weft("plan", self.source).stderr
+        self.assertIn("9 tensors would become 2, ", planned)
+        self.assertEqual(self.run_weft("convert", "--dry-run", self.source, "-o", self.target).stderr, planned)
+
     def test_missing_expert(self):
         before = self.make_source([experts([0, 2])])
         self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "gate_up_proj",
