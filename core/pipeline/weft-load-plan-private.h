@@ -16,6 +16,8 @@ struct _WeftLoadPlan
   /* Names that the model knows; NULL in open mode. */
   GHashTable *model_keys;
   WeftTransformList *transforms;
+  /* GRegex for each rule of the tree's dtype plan. */
+  GPtrArray *dtype_patterns;
   JsonNode *config;
   GPtrArray *conversions;
   /* Name under which sources meet -> WeftConversion. */

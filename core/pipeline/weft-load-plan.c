@@ -24,6 +24,7 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->tree);
   g_clear_pointer (&self->model_keys, g_hash_table_unref);
   g_clear_object (&self->transforms);
+  g_clear_pointer (&self->dtype_patterns, g_ptr_array_unref);
   g_clear_pointer (&self->config, json_node_unref);
   g_clear_pointer (&self->layers, g_hash_table_unref);
   g_clear_pointer (&self->left_out, g_hash_table_unref);
@@ -45,6 +46,7 @@ weft_load_plan_init (WeftLoadPlan *self)
 {
   self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   self->output_conversions = g_ptr_array_new ();
+  self->dtype_patterns = g_ptr_array_new_with_free_func ((GDestroyNotify) g_regex_unref);
   self->layers = g_hash_table_new (g_str_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
@@ -55,6 +57,32 @@ const gchar *
 weft_load_plan_get_base_model_prefix (WeftLoadPlan *self)
 {
   return self->tree != NULL ? weft_module_tree_get_base_model_prefix (self->tree) : NULL;
+}
+
+/* A pattern of the dtype plan is searched; `*` means any text. */
+static gboolean
+compile_dtype_plan (WeftLoadPlan *self, GError **error)
+{
+  guint n = self->tree != NULL ? weft_module_tree_get_n_dtype_rules (self->tree) : 0;
+
+  for (guint i = 0; i < n; i++)
+    {
+      const gchar *pattern = weft_module_tree_get_dtype_rule_pattern (self->tree, i);
+      g_autoptr (GString) expression = g_string_new (pattern);
+      g_autoptr (GError) local_error = NULL;
+      GRegex *regex;
+
+      g_string_replace (expression, "*", ".*", 0);
+      regex = g_regex_new (expression->str, 0, 0, &local_error);
+      if (regex == NULL)
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "dtype_plan: '%s' is no pattern: %s", pattern,
+                       local_error->message);
+          return FALSE;
+        }
+      g_ptr_array_add (self->dtype_patterns, regex);
+    }
+  return TRUE;
 }
 
 /* The model: from the caller, or as much as the config says. */
@@ -80,7 +108,7 @@ find_model (WeftLoadPlan *self, GError **error)
     }
   if (self->tree != NULL && weft_module_tree_has_tensors (self->tree))
     self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
-  return TRUE;
+  return compile_dtype_plan (self, error);
 }
 
 /* Most models need rules; one that has none may be plain, or unknown. */
@@ -348,20 +376,12 @@ find_config_dtype (WeftLoadPlan *self)
   return self->tree != NULL ? weft_module_tree_get_dtype (self->tree) : WEFT_DTYPE_INVALID;
 }
 
-/* A pattern of the dtype plan is searched; `*` means any text. */
 static WeftDtype
-find_planned_dtype (WeftModuleTree *tree, const gchar *name)
+find_planned_dtype (WeftLoadPlan *self, const gchar *name)
 {
-  for (guint i = 0; i < weft_module_tree_get_n_dtype_rules (tree); i++)
-    {
-      g_autoptr (GString) expression = g_string_new (weft_module_tree_get_dtype_rule_pattern (tree, i));
-      g_autoptr (GRegex) regex = NULL;
-
-      g_string_replace (expression, "*", ".*", 0);
-      regex = g_regex_new (expression->str, 0, 0, NULL);
-      if (regex != NULL && g_regex_match (regex, name, 0, NULL))
-        return weft_module_tree_get_dtype_rule_dtype (tree, i);
-    }
+  for (guint i = 0; i < self->dtype_patterns->len; i++)
+    if (g_regex_match (self->dtype_patterns->pdata[i], name, 0, NULL))
+      return weft_module_tree_get_dtype_rule_dtype (self->tree, i);
   return WEFT_DTYPE_INVALID;
 }
 
@@ -387,7 +407,7 @@ choose_dtype (WeftLoadPlan *self, WeftConversion *conversion)
       return is_auto || !weft_dtype_is_floating (weft_tensor_get_dtype (tensor)) ? WEFT_DTYPE_INVALID
                                                                                  : request;
     }
-  planned = find_planned_dtype (self->tree, conversion->layer);
+  planned = find_planned_dtype (self, conversion->layer);
   if (planned != WEFT_DTYPE_INVALID)
     return planned;
   parameter = weft_module_tree_get_tensor_dtype (self->tree, position);

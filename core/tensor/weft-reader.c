@@ -460,6 +460,23 @@ count_bytes (WeftDtype dtype, gint64 n_elements)
   return ((gsize) n_elements * weft_dtype_get_bits (dtype) + 7) / 8;
 }
 
+/* A stranger's kernel may ask for anything: what it asks for has to lie in its input. */
+static gboolean
+check_input_region (const WeftKernel *kernel, guint input, WeftTensor *tensor, const WeftRegion *region,
+                    GError **error)
+{
+  const WeftShape *shape = weft_tensor_get_shape (tensor);
+  gboolean is_inside = region->rank == shape->rank;
+
+  for (guint k = 0; is_inside && k < shape->rank; k++)
+    is_inside = region->start[k] >= 0 && region->extent[k] >= 0 && region->start[k] <= shape->dims[k]
+                && region->extent[k] <= shape->dims[k] - region->start[k];
+  if (!is_inside)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT,
+                 "%s: the kernel asks for a region that is not in its input %u", kernel->name, input);
+  return is_inside;
+}
+
 static gboolean
 run_kernel (WeftReader *self, const WeftBase *base, const WeftRegion *region, guint8 *output, GError **error)
 {
@@ -478,6 +495,9 @@ run_kernel (WeftReader *self, const WeftBase *base, const WeftRegion *region, gu
       inputs[i].region = *region;
       if (kernel->get_input_region != NULL)
         kernel->get_input_region (base->kernel.params, i, region, &inputs[i].region);
+      ok = check_input_region (kernel, i, tensor, &inputs[i].region, error);
+      if (!ok)
+        break;
       inputs[i].n_elements = count_region (&inputs[i].region);
       inputs[i].elements = take_scratch (self, MAX (1, count_bytes (inputs[i].dtype, inputs[i].n_elements)));
       ok = read_region (self, tensor, &inputs[i].region, inputs[i].elements, error);
@@ -534,6 +554,9 @@ kernel_fill_init (KernelFill *self, WeftReader *reader, const WeftPiece *piece, 
     }
   if (piece->base->kernel.kernel->get_granularity != NULL)
     piece->base->kernel.kernel->get_granularity (piece->base->kernel.params, shape, self->block);
+  /* A stranger's block may be anything; ours is whole units, at least one. */
+  for (guint k = 0; k < shape->rank; k++)
+    self->block[k] = (MAX (1, self->block[k]) + self->scale[k] - 1) / self->scale[k] * self->scale[k];
 }
 
 static guint
@@ -608,6 +631,31 @@ take_rounds (const WeftPiece *piece, guint loop, gint64 first, gint64 count, Wef
   memmove (&part->loops[loop], &part->loops[loop + 1], (part->n_loops - loop) * sizeof (WeftLoop));
 }
 
+/* Where to halve a piece whose region is too large: the loop that runs through most blocks, at the border of one if its
+ * steps meet it. FALSE if every loop stays within a block. */
+static gboolean
+kernel_fill_find_cut (const KernelFill *self, const WeftPiece *piece, const WeftRegion *region, guint *loop,
+                      gint64 *n_rounds)
+{
+  gint64 most = 1;
+
+  for (guint i = 0; i < piece->n_loops; i++)
+    {
+      guint k = kernel_fill_find_axis (self, piece->loops[i].source);
+      gint64 step = piece->loops[i].source / self->strides[k] * self->scale[k];
+      gint64 at = piece->source / self->strides[k] % self->dims[k] * self->scale[k];
+      gint64 half = piece->loops[i].extent / 2;
+      gint64 to_border = (at + half * step) / self->block[k] * self->block[k] - at;
+
+      if (half == 0 || step == 0 || region->extent[k] / self->block[k] <= most)
+        continue;
+      most = region->extent[k] / self->block[k];
+      *loop = i;
+      *n_rounds = to_border > 0 && to_border % step == 0 ? to_border / step : half;
+    }
+  return most > 1;
+}
+
 /* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region is too large. */
 static gboolean
 kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
@@ -617,24 +665,19 @@ kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
   WeftRegion region;
   gsize n_bytes;
   guint8 *output;
+  gint64 n_rounds;
+  guint loop;
   gboolean ok;
 
   kernel_fill_get_region (self, piece, &region);
   n_bytes = count_bytes (self->base->dtype, count_region (&region));
-  if (n_bytes > self->reader->limit && piece->n_loops > 0)
+  if (n_bytes > self->reader->limit && kernel_fill_find_cut (self, piece, &region, &loop, &n_rounds))
     {
-      guint outer = find_outer_loop (piece);
-      guint axis = kernel_fill_find_axis (self, piece->loops[outer].source);
+      WeftPiece rest;
 
-      if (region.extent[axis] > self->block[axis])
-        {
-          gint64 extent = piece->loops[outer].extent;
-          WeftPiece second;
-
-          take_rounds (piece, outer, 0, extent / 2, &local);
-          take_rounds (piece, outer, extent / 2, extent - extent / 2, &second);
-          return kernel_fill_run (self, &local, error) && kernel_fill_run (self, &second, error);
-        }
+      take_rounds (piece, loop, 0, n_rounds, &local);
+      take_rounds (piece, loop, n_rounds, piece->loops[loop].extent - n_rounds, &rest);
+      return kernel_fill_run (self, &local, error) && kernel_fill_run (self, &rest, error);
     }
   kernel_fill_localise (self, &region, &local);
   output = take_scratch (self->reader, n_bytes);

@@ -56,10 +56,13 @@ write_all (gint fd, guint64 offset, const guint8 *bytes, gsize n_bytes, GError *
   while (n_bytes > 0)
     {
       gssize n;
+      gint reason;
 
       g_mutex_lock (&write_mutex);
       n = pwrite (fd, bytes, n_bytes, (off_t) offset);
+      reason = errno;
       g_mutex_unlock (&write_mutex);
+      errno = reason;
       if (n < 0 && errno == EINTR)
         continue;
       if (n <= 0)
@@ -103,11 +106,9 @@ run_copy (WeftTask *task, WeftReader *reader, gsize tile_bytes, GError **error)
     {
       off_t from = (off_t) (task->source_offset + done);
       off_t to = (off_t) (task->offset + done);
-      gssize n;
+      gssize n =
+          copy_file_range (weft_file_get_fd (task->source), &from, task->fd, &to, task->n_bytes - done, 0);
 
-      g_mutex_lock (&write_mutex);
-      n = copy_file_range (weft_file_get_fd (task->source), &from, task->fd, &to, task->n_bytes - done, 0);
-      g_mutex_unlock (&write_mutex);
       if (n < 0 && errno == EINTR)
         continue;
       if (n < 0 && errno == ENOSPC)

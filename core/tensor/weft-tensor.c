@@ -278,6 +278,20 @@ check_rows (WeftDtype dtype, const WeftShape *shape, GError **error)
   return FALSE;
 }
 
+/* A later version may add members at the end of the struct, never take one away. */
+static gboolean
+check_kernel (const WeftKernel *kernel, GError **error)
+{
+  if (kernel->struct_size >= sizeof *kernel && kernel->name != NULL && kernel->compute != NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT,
+               "%s: expected a kernel of at least %" G_GSIZE_FORMAT
+               " bytes with a name and a compute function",
+               kernel->struct_size >= sizeof *kernel && kernel->name != NULL ? kernel->name : "a kernel",
+               sizeof *kernel);
+  return FALSE;
+}
+
 /**
  * weft_tensor_new_from_kernel: (skip)
  * @kernel: the kernel, which must stay valid
@@ -304,7 +318,8 @@ weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params, GDestroy
   WeftBase *base;
   gint64 n_bytes;
 
-  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error) || !check_rows (dtype, &shape, error))
+  if (!check_kernel (kernel, error) || !check_new (dtype, dims, n_dims, &shape, &n_bytes, error)
+      || !check_rows (dtype, &shape, error))
     {
       if (destroy != NULL)
         destroy (params);

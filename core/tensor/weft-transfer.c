@@ -33,6 +33,8 @@ typedef struct
   guint64 n_bytes_done;
   guint64 n_bytes_total;
   GError *error;
+  /* Set with the first error, for the threads: tasks that have not begun are dropped. */
+  gint is_failed;
 } Execution;
 
 static void
@@ -43,7 +45,8 @@ run_on_pool (gpointer pool_data, gpointer user_data)
   Outcome *outcome = g_new0 (Outcome, 1);
 
   outcome->task = pool_data;
-  (void) weft_worker_run (worker, outcome->task, self->cancellable, &outcome->error);
+  if (!g_atomic_int_get (&self->is_failed))
+    (void) weft_worker_run (worker, outcome->task, self->cancellable, &outcome->error);
   g_async_queue_push (self->idle, worker);
   g_async_queue_push (self->outcomes, outcome);
 }
@@ -66,6 +69,7 @@ settle_task (Execution *self, WeftTask *task, GError *error)
 
       self->error = g_error_copy (error);
       self->cutter.is_stopped = TRUE;
+      g_atomic_int_set (&self->is_failed, TRUE);
       if (name != NULL && !g_error_matches (error, WEFT_ERROR, WEFT_ERROR_CANCELLED))
         g_prefix_error (&self->error, "%s: ", name);
     }

@@ -662,13 +662,11 @@ sum_get_granularity (gconstpointer params, const WeftShape *output, gint64 *bloc
 }
 
 static gboolean
-sum_compute (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs, guint n_inputs,
-             gpointer scratch, GError **error)
+sum_compute_any (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs,
+                 guint n_inputs, gpointer scratch, GError **error)
 {
   guint16 *sum = output->elements;
 
-  g_assert_cmpint (output->region.start[0] % 2, ==, 0);
-  g_assert_cmpint (output->region.start[1] % 3, ==, 0);
   for (gint64 i = 0; i < output->n_elements; i++)
     {
       sum[i] = 0;
@@ -676,6 +674,15 @@ sum_compute (gconstpointer params, const WeftKernelView *output, const WeftKerne
         sum[i] = (guint16) (sum[i] + ((const guint16 *) inputs[k].elements)[i]);
     }
   return TRUE;
+}
+
+static gboolean
+sum_compute (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs, guint n_inputs,
+             gpointer scratch, GError **error)
+{
+  g_assert_cmpint (output->region.start[0] % 2, ==, 0);
+  g_assert_cmpint (output->region.start[1] % 3, ==, 0);
+  return sum_compute_any (params, output, inputs, n_inputs, scratch, error);
 }
 
 static void
@@ -724,6 +731,50 @@ static void
 test_large_kernel (void)
 {
   check_kernel (1024, 1100);
+}
+
+static void
+ask_too_much (gconstpointer params, guint input, const WeftRegion *output, WeftRegion *region)
+{
+  region->extent[0] = G_MAXINT64;
+}
+
+static void
+bad_granularity (gconstpointer params, const WeftShape *output, gint64 *block)
+{
+  block[0] = 0;
+  block[1] = -5;
+}
+
+/* What a stranger's kernel says of itself is checked, or made to fit. */
+static void
+test_kernel_contract (void)
+{
+  static const WeftKernel greedy = {
+    .struct_size = sizeof greedy, .name = "greedy", .get_input_region = ask_too_much, .compute = sum_compute
+  };
+  static const WeftKernel old = { .struct_size = 8, .name = "old", .compute = sum_compute };
+  static const WeftKernel odd = {
+    .struct_size = sizeof odd, .name = "odd", .get_granularity = bad_granularity, .compute = sum_compute_any
+  };
+  WeftShape shape = { .rank = 2, .dims = { 900, 700 } };
+  Pair leaf = leaf_new (&shape, NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftTensor) asks =
+      weft_tensor_new_from_kernel (&greedy, NULL, NULL, WEFT_DTYPE_U16, shape.dims, 2, &leaf.tensor, 1, NULL);
+  g_autoptr (WeftTensor) sum =
+      weft_tensor_new_from_kernel (&odd, NULL, NULL, WEFT_DTYPE_U16, shape.dims, 2, &leaf.tensor, 1, NULL);
+  g_autoptr (GBytes) bytes = weft_tensor_read (asks, NULL, &error);
+
+  g_assert_null (bytes);
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT);
+  g_clear_error (&error);
+  g_assert_null (
+      weft_tensor_new_from_kernel (&old, NULL, NULL, WEFT_DTYPE_U16, shape.dims, 2, &leaf.tensor, 1, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT);
+  assert_equal (sum, leaf.plain);
+  weft_tensor_unref (leaf.tensor);
+  plain_free (leaf.plain);
 }
 
 /* What is read is what is kept, and holes under 4 KiB. */
@@ -835,6 +886,7 @@ main (gint argc, gchar **argv)
   g_test_add_func ("/tensor/large-sub-byte", test_large_sub_byte);
   g_test_add_func ("/tensor/overlapping-sources", test_overlapping_sources);
   g_test_add_func ("/tensor/kernel", test_kernel);
+  g_test_add_func ("/tensor/kernel-contract", test_kernel_contract);
   g_test_add_func ("/tensor/large-kernel", test_large_kernel);
   g_test_add_func ("/tensor/counters", test_counters);
   g_test_add_func ("/tensor/truncated-file", test_truncated_file);
