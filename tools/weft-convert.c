@@ -113,6 +113,8 @@ static gint
 run_convert (WeftCommandCall *call, GError **error)
 {
   const ConvertOptions *options = call->options;
+  const gchar *output =
+      options->destination.output != NULL ? options->destination.output : call->arguments[0];
   g_autoptr (WeftLoadPlan) plan = NULL;
   g_autoptr (WeftSafetensorsSink) sink = NULL;
   WeftTransferCounters counters = { 0 };
@@ -141,11 +143,9 @@ run_convert (WeftCommandCall *call, GError **error)
   if (!options->is_dry_run)
     {
       print_summary (call, plan, &counters, (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
-      weft_command_print_kept (call, sink);
+      weft_command_print_kept (call, sink, output);
     }
-  print_result (call, plan, sink,
-                options->destination.output != NULL ? options->destination.output : call->arguments[0],
-                &counters);
+  print_result (call, plan, sink, output, &counters);
   return WEFT_COMMAND_DONE;
 }
 
