@@ -49,7 +49,7 @@ run_cast (WeftCommandCall *call, GError **error)
   g_autoptr (WeftStateDict) tensors = NULL;
   g_autoptr (WeftStateDict) casts = NULL;
 
-  if (options->dtype == NULL || options->output == NULL)
+  if (options->dtype == NULL || options->output == NULL || options->output[0] == '\0')
     weft_command_set_usage_error (error, "--dtype and --output are needed");
   else if (dtype == WEFT_DTYPE_INVALID)
     weft_command_set_usage_error (

@@ -30,10 +30,34 @@ weft_command_open_source (const gchar *path, const WeftCommandSource *source, We
                                     call->cancellable, error);
 }
 
+/* A value of an option that the library refuses is the fault of the command line. */
+static gboolean
+refuse_option (const gchar *option, const GError *cause, GError **error)
+{
+  weft_command_set_usage_error (error, "%s: %s", option, cause->message);
+  return FALSE;
+}
+
+gboolean
+weft_command_parse_shard_size (const gchar *text, guint64 *n_bytes, GError **error)
+{
+  g_autoptr (GError) cause = NULL;
+
+  *n_bytes = 0;
+  if (text == NULL)
+    return TRUE;
+  if (!weft_text_parse_size (text, n_bytes, &cause))
+    return refuse_option ("--max-shard-size", cause, error);
+  if (*n_bytes == 0)
+    weft_command_set_usage_error (error, "--max-shard-size 0 leaves no room for a tensor");
+  return *n_bytes > 0;
+}
+
 static gboolean
 add_key_mapping (WeftLoadOptions *options, const gchar *text, GError **error)
 {
   const gchar *equals = strrchr (text, '=');
+  g_autoptr (GError) cause = NULL;
   g_autofree gchar *source = equals != NULL ? g_strndup (text, (gsize) (equals - text)) : NULL;
 
   if (equals == NULL)
@@ -42,7 +66,8 @@ add_key_mapping (WeftLoadOptions *options, const gchar *text, GError **error)
           error, "'%s' is no renaming; --key-mapping takes SRC=DST, such as '^encoder=model.encoder'", text);
       return FALSE;
     }
-  return weft_load_options_add_key_mapping (options, source, equals + 1, error);
+  return weft_load_options_add_key_mapping (options, source, equals + 1, &cause)
+         || refuse_option ("--key-mapping", cause, error);
 }
 
 /* A file is the list of rules; a folder adds mappings that are looked up by name, before the shipped ones. */
@@ -71,6 +96,7 @@ WeftLoadOptions *
 weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules, GError **error)
 {
   g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
+  g_autoptr (GError) cause = NULL;
   WeftLoadFlags flags = WEFT_LOAD_FLAGS_NONE;
 
   for (guint i = 0; source->key_mappings != NULL && source->key_mappings[i] != NULL; i++)
@@ -89,8 +115,11 @@ weft_command_load_options (const WeftCommandSource *source, const WeftCommandRul
   weft_load_options_set_model_type (options, source->model_type);
   if (rules == NULL)
     return g_steal_pointer (&options);
-  if (rules->dtype != NULL && !weft_load_options_set_dtype (options, rules->dtype, error))
-    return NULL;
+  if (rules->dtype != NULL && !weft_load_options_set_dtype (options, rules->dtype, &cause))
+    {
+      refuse_option ("--dtype", cause, error);
+      return NULL;
+    }
   flags |= rules->allows_missing ? WEFT_LOAD_FLAGS_ALLOW_MISSING : 0;
   flags |= rules->ignores_mismatched ? WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES : 0;
   flags |= rules->drops_unexpected ? WEFT_LOAD_FLAGS_DROP_UNEXPECTED : 0;
@@ -109,6 +138,11 @@ weft_command_open_sink (const WeftCommandDestination *destination, const gchar *
   if (path == NULL)
     {
       weft_command_set_usage_error (error, "--output is needed (or --in-place)");
+      return NULL;
+    }
+  if (path[0] == '\0')
+    {
+      weft_command_set_usage_error (error, "--output '' names no folder or file");
       return NULL;
     }
   flags |= destination->is_forced ? WEFT_OUTPUT_FLAGS_FORCE : 0;
@@ -175,6 +209,23 @@ weft_command_read_threads (const WeftCommandDestination *destination, WeftComman
                                     .progress = weft_command_progress,
                                     .progress_data = call };
   return TRUE;
+}
+
+void
+weft_command_note_plan (WeftCommandCall *call, WeftLoadPlan *plan)
+{
+  WeftStateDict *published = weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan));
+  WeftStateDict *outputs = weft_load_plan_get_outputs (plan);
+  g_autofree gchar *size = NULL;
+  guint64 n_bytes = 0;
+
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (outputs); i++)
+    n_bytes += weft_tensor_get_n_bytes (weft_state_dict_get_tensor (outputs, i));
+  size = weft_text_format_size (n_bytes);
+  weft_command_note (call, "%u tensors would become %u, %s; %s", weft_state_dict_get_n_tensors (published),
+                     weft_state_dict_get_n_tensors (outputs), size,
+                     weft_load_plan_is_reversible (plan) ? "the way back is exact"
+                                                         : "the way back is not exact");
 }
 
 void

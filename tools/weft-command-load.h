@@ -161,6 +161,12 @@ WeftLoadOptions *weft_command_load_options (const WeftCommandSource *source, con
                                             GError **error);
 WeftSafetensorsSink *weft_command_open_sink (const WeftCommandDestination *destination,
                                              const gchar *source_path, GError **error);
+
+/* 0 for none, if @text is %NULL. */
+gboolean weft_command_parse_shard_size (const gchar *text, guint64 *n_bytes, GError **error);
 gboolean weft_command_read_threads (const WeftCommandDestination *destination, WeftCommandCall *call,
                                     WeftTransferOptions *options, GError **error);
+
+/* What a plan would make, in one line. */
+void weft_command_note_plan (WeftCommandCall *call, WeftLoadPlan *plan);
 void weft_command_print_report (WeftCommandCall *call, WeftLoadReport *report);

@@ -11,13 +11,57 @@
 #define BAR_CELLS 30
 #define REDRAW_MICROSECONDS 100000
 
+/* How many bytes a control character at @text has, 0 if there is none. Those of C1 are two in UTF-8. */
+static guint
+measure_control (const gchar *text)
+{
+  const guchar *bytes = (const guchar *) text;
+
+  if (bytes[0] == 0xC2 && bytes[1] >= 0x80 && bytes[1] <= 0x9F)
+    return 2;
+  return bytes[0] < 0x20 || bytes[0] == 0x7F ? 1 : 0;
+}
+
+/* The text with its control characters, but those in @kept, as \xNN. */
+static gchar *
+escape_controls (const gchar *text, const gchar *kept)
+{
+  GString *escaped = g_string_sized_new (strlen (text));
+
+  for (const gchar *c = text; *c != '\0'; c++)
+    {
+      guint n_bytes = strchr (kept, *c) == NULL ? measure_control (c) : 0;
+
+      if (n_bytes == 0)
+        g_string_append_c (escaped, *c);
+      for (guint i = 0; i < n_bytes; i++)
+        g_string_append_printf (escaped, "\\x%02x", (guint) (guchar) c[i]);
+      c += n_bytes > 0 ? n_bytes - 1 : 0;
+    }
+  return g_string_free (escaped, FALSE);
+}
+
+gchar *
+weft_command_escape_line (const gchar *text)
+{
+  return escape_controls (text, "");
+}
+
+static void G_GNUC_PRINTF (2, 0) print_escaped (FILE *stream, const gchar *format, va_list values)
+{
+  g_autofree gchar *text = g_strdup_vprintf (format, values);
+  g_autofree gchar *escaped = escape_controls (text, "\n\t");
+
+  fputs (escaped, stream);
+}
+
 void
 weft_command_print (const gchar *format, ...)
 {
   va_list values;
 
   va_start (values, format);
-  vfprintf (stdout, format, values);
+  print_escaped (stdout, format, values);
   va_end (values);
 }
 
@@ -30,7 +74,9 @@ weft_command_print_json (JsonNode *node)
   json_generator_set_root (generator, node);
   json_generator_set_pretty (generator, TRUE);
   text = json_generator_to_data (generator, NULL);
-  weft_command_print ("%s\n", text);
+  /* Its strings are escaped already, in the way of JSON. */
+  fputs (text, stdout);
+  fputc ('\n', stdout);
 }
 
 /* A result that did not reach its reader is a failure, however late it shows. */
@@ -56,7 +102,7 @@ weft_command_note (WeftCommandCall *call, const gchar *format, ...)
   if (call->is_quiet)
     return;
   va_start (values, format);
-  vfprintf (stderr, format, values);
+  print_escaped (stderr, format, values);
   va_end (values);
   fputc ('\n', stderr);
 }
@@ -141,9 +187,11 @@ print_error_as_json (const GError *error)
 void
 weft_command_print_error (WeftCommandCall *call, const GError *error)
 {
+  g_autofree gchar *message = escape_controls (error->message, "\n\t");
+
   weft_command_progress_end (call);
   fflush (stdout);
-  fprintf (stderr, "weft %s: %s\n", call->entry->name, error->message);
+  fprintf (stderr, "weft %s: %s\n", call->entry->name, message);
   if (error->domain == G_OPTION_ERROR)
     fprintf (stderr, "Try: weft %s --help\n", call->entry->name);
   if (call->is_json && !call->has_result)

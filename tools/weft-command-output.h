@@ -6,8 +6,13 @@
 
 #include "weft-command-entry.h"
 
-/* Standard output, for results only. Text is UTF-8. */
+/* Standard output, for results only. Text is UTF-8. Names come from files that others wrote: control characters but
+ * newline and tab are printed as \xNN, here and on standard error, so that none drives a terminal. */
 void weft_command_print (const gchar *format, ...) G_GNUC_PRINTF (1, 2);
+
+/* The text with all its control characters as \xNN, for a place where it is one line. */
+gchar *weft_command_escape_line (const gchar *text);
+
 void weft_command_print_json (JsonNode *node);
 gboolean weft_command_flush (GError **error);
 

@@ -39,17 +39,20 @@ static const WeftCommandExample convert_examples[] = {
 };
 
 static void
-print_summary (WeftCommandCall *call, WeftLoadPlan *plan, const WeftTransferCounters *counters,
-               gdouble seconds)
+print_summary (WeftCommandCall *call, WeftLoadPlan *plan, gboolean is_recorded,
+               const WeftTransferCounters *counters, gdouble seconds)
 {
+  const gchar *way_back =
+      !weft_load_plan_is_reversible (plan) ? "not reversible (see above)"
+      : is_recorded                        ? "`weft revert` brings every byte back"
+                    : "a single file holds no record, so that `weft revert` will go by the model's mapping";
   guint n_published =
       weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan)));
   guint n_outputs = weft_state_dict_get_n_tensors (weft_load_plan_get_outputs (plan));
   g_autofree gchar *size = weft_text_format_size (counters->n_bytes_written);
 
   weft_command_note (call, "%u tensors became %u, %s in %.1f s; %s", n_published, n_outputs, size, seconds,
-                     weft_load_plan_is_reversible (plan) ? "`weft revert` brings every byte back"
-                                                         : "not reversible (see above)");
+                     way_back);
 }
 
 static void
@@ -91,18 +94,9 @@ make_plan (WeftCommandCall *call, GError **error)
       weft_command_load_options (&options->source, &options->rules, error);
   guint64 max_shard_bytes = 0;
 
-  if (load_options == NULL)
+  if (load_options == NULL
+      || !weft_command_parse_shard_size (options->max_shard_size, &max_shard_bytes, error))
     return NULL;
-  if (options->max_shard_size != NULL)
-    {
-      if (!weft_text_parse_size (options->max_shard_size, &max_shard_bytes, error))
-        return NULL;
-      if (max_shard_bytes == 0)
-        {
-          weft_command_set_usage_error (error, "--max-shard-size 0 leaves no room for a tensor");
-          return NULL;
-        }
-    }
   weft_load_options_set_max_shard_bytes (load_options, max_shard_bytes);
   weft_load_options_set_is_hashed (load_options, options->is_hashed);
   checkpoint = weft_command_open_source (call->arguments[0], &options->source, call, error);
@@ -140,9 +134,12 @@ run_convert (WeftCommandCall *call, GError **error)
   weft_command_print_report (call, weft_load_plan_get_report (plan));
   if (!ok)
     return WEFT_COMMAND_FAILED;
-  if (!options->is_dry_run)
+  if (options->is_dry_run)
+    weft_command_note_plan (call, plan);
+  else
     {
-      print_summary (call, plan, &counters, (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
+      print_summary (call, plan, !weft_safetensors_sink_is_single_file (sink), &counters,
+                     (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
       weft_command_print_kept (call, sink, output);
     }
   print_result (call, plan, sink, output, &counters);

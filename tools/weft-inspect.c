@@ -158,8 +158,9 @@ print_groups (GArray *places)
       const Group *group = groups->pdata[i];
       g_autofree gchar *shape = weft_shape_to_string (weft_tensor_get_shape (group->first));
       g_autofree gchar *size = weft_text_format_size (group->n_bytes);
+      g_autofree gchar *pattern = weft_command_escape_line (group->pattern);
 
-      weft_command_print ("%-60s %5u x %-5s %-22s %s\n", group->pattern, group->n_tensors,
+      weft_command_print ("%-60s %5u x %-5s %-22s %s\n", pattern, group->n_tensors,
                           weft_dtype_get_name (weft_tensor_get_dtype (group->first)), shape, size);
     }
 }
@@ -171,10 +172,22 @@ print_places (GArray *places)
     {
       const Place *place = &g_array_index (places, Place, i);
       g_autofree gchar *shape = weft_shape_to_string (weft_tensor_get_shape (place->tensor));
+      g_autofree gchar *name = weft_command_escape_line (place->name);
 
       weft_command_print ("%-60s %-5s %-22s %12" G_GUINT64_FORMAT " bytes  %s @ %" G_GUINT64_FORMAT "\n",
-                          place->name, weft_dtype_get_name (weft_tensor_get_dtype (place->tensor)), shape,
+                          name, weft_dtype_get_name (weft_tensor_get_dtype (place->tensor)), shape,
                           weft_tensor_get_n_bytes (place->tensor), place->file, place->offset);
+    }
+}
+
+static void
+print_names (GArray *places)
+{
+  for (guint i = 0; i < places->len; i++)
+    {
+      g_autofree gchar *name = weft_command_escape_line (g_array_index (places, Place, i).name);
+
+      weft_command_print ("%s\n", name);
     }
 }
 
@@ -244,10 +257,10 @@ run_inspect (WeftCommandCall *call, GError **error)
     print_json (places);
   else if (options->is_grouped)
     print_groups (places);
-  else if (!options->only_names)
+  else if (options->only_names)
+    print_names (places);
+  else
     print_places (places);
-  for (guint i = 0; i < places->len && options->only_names && !call->is_json; i++)
-    weft_command_print ("%s\n", g_array_index (places, Place, i).name);
   if (!options->only_names && !call->is_json)
     note_summary (call, checkpoint, places);
   return WEFT_COMMAND_DONE;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mapping/weft-mapping.h"
 #include "weft-command-output.h"
@@ -77,42 +78,53 @@ list_mappings (WeftCommandCall *call, WeftMappingRegistry *registry)
   return WEFT_COMMAND_DONE;
 }
 
-static WeftTransformList *
-look_up (WeftMappingRegistry *registry, const gchar *name, GError **error)
+/* Says which names the files of --mapping have, since one is looked up by its name. Empty if there are none. */
+static gchar *
+describe_files (GStrv files)
 {
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; files != NULL && files[i] != NULL; i++)
+    {
+      g_autofree gchar *name = g_path_get_basename (files[i]);
+
+      g_string_append_printf (text, "; %s holds '%.*s'", files[i], (gint) (strlen (name) - strlen (".json")),
+                              name);
+    }
+  return g_string_free (text, FALSE);
+}
+
+static WeftTransformList *
+look_up (WeftMappingRegistry *registry, const gchar *name, GStrv files, GError **error)
+{
+  g_autofree gchar *held = describe_files (files);
   g_autoptr (GError) local_error = NULL;
   WeftTransformList *list = weft_mapping_registry_lookup (registry, name, &local_error);
 
   if (list == NULL && local_error == NULL)
     g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-                 "there is no mapping '%s'; `weft mappings` lists them", name);
+                 "there is no mapping '%s'%s; `weft mappings` lists those that ship", name, held);
   else if (list == NULL)
     g_propagate_error (error, g_steal_pointer (&local_error));
   return list;
 }
 
 static gint
-print_rules (WeftMappingRegistry *registry, const gchar *name, GError **error)
+print_rules (WeftTransformList *list)
 {
-  g_autoptr (WeftTransformList) list = look_up (registry, name, error);
-  g_autoptr (JsonNode) root = list != NULL ? weft_mapping_to_json (list) : NULL;
+  g_autoptr (JsonNode) root = weft_mapping_to_json (list);
 
-  if (root == NULL)
-    return WEFT_COMMAND_FAILED;
   weft_command_print_json (root);
   return WEFT_COMMAND_DONE;
 }
 
 static gint
-print_mapping (WeftMappingRegistry *registry, const gchar *name, GError **error)
+print_mapping (WeftMappingRegistry *registry, const gchar *name, WeftTransformList *list)
 {
-  g_autoptr (WeftTransformList) list = look_up (registry, name, error);
-  g_autofree gchar *alias_of = list != NULL ? weft_mapping_registry_dup_alias (registry, name, NULL) : NULL;
+  g_autofree gchar *alias_of = weft_mapping_registry_dup_alias (registry, name, NULL);
   g_autoptr (JsonObject) object = json_object_new ();
   g_autoptr (JsonNode) root = NULL;
 
-  if (list == NULL)
-    return WEFT_COMMAND_FAILED;
   json_object_set_string_member (object, "name", name);
   if (alias_of != NULL)
     json_object_set_string_member (object, "alias_of", alias_of);
@@ -136,8 +148,23 @@ prepare_rules (WeftTransformList *list, const MappingsOptions *options, GError *
   return g_object_ref (list);
 }
 
+static void
+add_result (JsonArray *results, const gchar *key, const gchar *result, const gchar *converter)
+{
+  JsonObject *object = json_object_new ();
+
+  json_object_set_string_member (object, "key", key);
+  json_object_set_string_member (object, "result", result);
+  if (converter != NULL)
+    json_object_set_string_member (object, "converter", converter);
+  else
+    json_object_set_null_member (object, "converter");
+  json_array_add_object_element (results, object);
+}
+
+/* Adds what becomes of the key to @results, or prints it if that is NULL. */
 static gboolean
-apply_to_key (WeftTransformList *rules, const gchar *key, GError **error)
+apply_to_key (WeftTransformList *rules, const gchar *key, JsonArray *results, GError **error)
 {
   g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (rules, key, NULL, NULL, error);
   g_autofree gchar *result = NULL;
@@ -153,7 +180,10 @@ apply_to_key (WeftTransformList *rules, const gchar *key, GError **error)
   if (result == NULL)
     return FALSE;
   converter_pattern = weft_renamed_key_get_converter_pattern (renamed);
-  weft_command_print ("%s\t%s\t%s\n", key, result, converter_pattern != NULL ? converter_pattern : "");
+  if (results != NULL)
+    add_result (results, key, result, converter_pattern);
+  else
+    weft_command_print ("%s\t%s\t%s\n", key, result, converter_pattern != NULL ? converter_pattern : "");
   return TRUE;
 }
 
@@ -182,20 +212,29 @@ read_key (gchar **line, gsize *capacity, guint number, GError **error)
 }
 
 static gint
-apply_to_standard_input (WeftTransformList *rules, GCancellable *cancellable, GError **error)
+apply_to_standard_input (WeftTransformList *rules, WeftCommandCall *call, GError **error)
 {
+  g_autoptr (JsonArray) results = call->is_json ? json_array_new () : NULL;
+  g_autoptr (JsonNode) root = NULL;
   g_autoptr (GError) local_error = NULL;
   gchar *line = NULL;
   gsize capacity = 0;
 
   for (guint number = 1; local_error == NULL && read_key (&line, &capacity, number, &local_error); number++)
-    if (!g_cancellable_set_error_if_cancelled (cancellable, &local_error))
-      apply_to_key (rules, line, &local_error);
+    if (!g_cancellable_set_error_if_cancelled (call->cancellable, &local_error))
+      apply_to_key (rules, line, results, &local_error);
   free (line);
-  if (local_error == NULL)
-    return WEFT_COMMAND_DONE;
-  g_propagate_error (error, g_steal_pointer (&local_error));
-  return WEFT_COMMAND_FAILED;
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return WEFT_COMMAND_FAILED;
+    }
+  if (results != NULL)
+    {
+      root = json_node_init_array (json_node_alloc (), results);
+      weft_command_print_json (root);
+    }
+  return WEFT_COMMAND_DONE;
 }
 
 static gint
@@ -217,14 +256,15 @@ run_mappings (WeftCommandCall *call, GError **error)
     return WEFT_COMMAND_FAILED;
   if (name == NULL)
     return list_mappings (call, registry);
+  list = look_up (registry, name, options->files, error);
+  if (list == NULL)
+    return WEFT_COMMAND_FAILED;
   if (options->wants_rules)
-    return print_rules (registry, name, error);
+    return print_rules (list);
   if (!options->is_applied)
-    return print_mapping (registry, name, error);
-  list = look_up (registry, name, error);
-  if (list != NULL)
-    rules = prepare_rules (list, options, error);
-  return rules != NULL ? apply_to_standard_input (rules, call->cancellable, error) : WEFT_COMMAND_FAILED;
+    return print_mapping (registry, name, list);
+  rules = prepare_rules (list, options, error);
+  return rules != NULL ? apply_to_standard_input (rules, call, error) : WEFT_COMMAND_FAILED;
 }
 
 const WeftCommandEntry weft_mappings_command = {
@@ -237,7 +277,7 @@ const WeftCommandEntry weft_mappings_command = {
       "used, and the inverse of each rule.\n\n"
       "With --apply, keys are read from standard input and sent through the rules in their order, with one state. For each a "
       "line is printed: the key, what becomes of it, and the source pattern of the converter that claims it (empty for none), "
-      "separated by tabs. A `*` in a result is a number that the converter fills in.",
+      "separated by tabs; with --json an array of objects with `key`, `result` and `converter`. A `*` in a result is a number that the converter fills in.",
   .max_arguments = 1,
   .options = mappings_options,
   .options_size = sizeof (MappingsOptions),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft plan` and `weft explain`: views of a load plan, made from headers alone. */
-#include "base/weft-text.h"
 #include "weft-command-load.h"
 #include "weft-command-output.h"
 
@@ -50,15 +49,9 @@ static gint
 run_plan (WeftCommandCall *call, GError **error)
 {
   g_autoptr (WeftLoadPlan) plan = make_plan (call, error);
-  WeftStateDict *outputs;
-  g_autofree gchar *size = NULL;
-  guint64 n_bytes = 0;
 
   if (plan == NULL)
     return WEFT_COMMAND_FAILED;
-  outputs = weft_load_plan_get_outputs (plan);
-  for (guint i = 0; i < weft_state_dict_get_n_tensors (outputs); i++)
-    n_bytes += weft_tensor_get_n_bytes (weft_state_dict_get_tensor (outputs, i));
   if (call->is_json)
     {
       g_autoptr (JsonNode) root = weft_load_plan_to_json (plan);
@@ -68,13 +61,8 @@ run_plan (WeftCommandCall *call, GError **error)
     }
   else
     print_outputs (plan);
-  size = weft_text_format_size (n_bytes);
   weft_command_print_report (call, weft_load_plan_get_report (plan));
-  weft_command_note (
-      call, "%u tensors become %u, %s; %s",
-      weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan))),
-      weft_state_dict_get_n_tensors (outputs), size,
-      weft_load_plan_is_reversible (plan) ? "the way back is exact" : "the way back is not exact");
+  weft_command_note_plan (call, plan);
   return weft_load_plan_check (plan, error) ? WEFT_COMMAND_DONE : WEFT_COMMAND_FAILED;
 }
 

@@ -45,6 +45,15 @@ get_kind_name (WeftFeatureKind kind)
   return g_strdup (value != NULL ? value->value_nick : "unknown");
 }
 
+/* A file whose descriptor cannot be read has no id; its path is its name. */
+static const gchar *
+get_name (WeftPlugin *plugin)
+{
+  const gchar *id = weft_plugin_get_id (plugin);
+
+  return id != NULL ? id : weft_plugin_get_path (plugin);
+}
+
 static void
 add_string (JsonBuilder *builder, const gchar *member, const gchar *text)
 {
@@ -74,11 +83,19 @@ add_features (JsonBuilder *builder, WeftPlugin *plugin)
   json_builder_end_array (builder);
 }
 
+/* NULL before the descriptor was read. */
+static gchar *
+format_abi (WeftPlugin *plugin)
+{
+  gint major = weft_plugin_get_abi_major (plugin);
+
+  return major >= 0 ? g_strdup_printf ("%d.%d", major, weft_plugin_get_abi_minor (plugin)) : NULL;
+}
+
 static void
 add_plugin (JsonBuilder *builder, WeftPlugin *plugin)
 {
-  g_autofree gchar *abi =
-      g_strdup_printf ("%d.%d", weft_plugin_get_abi_major (plugin), weft_plugin_get_abi_minor (plugin));
+  g_autofree gchar *abi = format_abi (plugin);
 
   json_builder_begin_object (builder);
   add_string (builder, "id", weft_plugin_get_id (plugin));
@@ -125,28 +142,32 @@ print_line (WeftPlugin *plugin)
   g_autofree gchar *features = join_feature_names (plugin);
   gboolean is_usable = weft_plugin_get_state (plugin) == WEFT_PLUGIN_STATE_USABLE;
 
-  weft_command_print ("%-24s %-7s %s\n", weft_plugin_get_id (plugin), get_state_name (plugin),
+  weft_command_print ("%-24s %-7s %s\n", get_name (plugin), get_state_name (plugin),
                       is_usable ? features : weft_plugin_get_reason (plugin));
 }
 
 static void
 print_in_full (WeftPlugin *plugin)
 {
+  g_autofree gchar *abi = format_abi (plugin);
   const struct
   {
     const gchar *label, *text;
   } lines[] = {
-    { "id", weft_plugin_get_id (plugin) },           { "state", get_state_name (plugin) },
-    { "reason", weft_plugin_get_reason (plugin) },   { "description", weft_plugin_get_description (plugin) },
-    { "version", weft_plugin_get_version (plugin) }, { "license", weft_plugin_get_license (plugin) },
-    { "origin", weft_plugin_get_origin (plugin) },   { "path", weft_plugin_get_path (plugin) },
+    { "id", weft_plugin_get_id (plugin) },
+    { "state", get_state_name (plugin) },
+    { "reason", weft_plugin_get_reason (plugin) },
+    { "description", weft_plugin_get_description (plugin) },
+    { "version", weft_plugin_get_version (plugin) },
+    { "license", weft_plugin_get_license (plugin) },
+    { "origin", weft_plugin_get_origin (plugin) },
+    { "path", weft_plugin_get_path (plugin) },
+    { "abi", abi },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (lines); i++)
     if (lines[i].text != NULL)
       weft_command_print ("%-12s %s\n", lines[i].label, lines[i].text);
-  weft_command_print ("%-12s %d.%d\n", "abi", weft_plugin_get_abi_major (plugin),
-                      weft_plugin_get_abi_minor (plugin));
   for (guint i = 0; i < weft_plugin_get_n_features (plugin); i++)
     {
       g_autofree gchar *kind = get_kind_name (weft_plugin_get_feature_kind (plugin, i));
@@ -158,7 +179,7 @@ print_in_full (WeftPlugin *plugin)
 
 /* The plugins that the command line asks for. */
 static GPtrArray *
-choose_plugins (const gchar *id, gboolean only_failed)
+choose_plugins (const gchar *name, gboolean only_failed)
 {
   GListModel *registry = G_LIST_MODEL (weft_plugin_registry_get_default ());
   GPtrArray *chosen = g_ptr_array_new_with_free_func (g_object_unref);
@@ -168,7 +189,7 @@ choose_plugins (const gchar *id, gboolean only_failed)
       g_autoptr (WeftPlugin) plugin = g_list_model_get_item (registry, i);
       gboolean is_failed = weft_plugin_get_state (plugin) == WEFT_PLUGIN_STATE_FAILED;
 
-      if ((id == NULL || g_strcmp0 (weft_plugin_get_id (plugin), id) == 0) && (is_failed || !only_failed))
+      if ((name == NULL || g_strcmp0 (get_name (plugin), name) == 0) && (is_failed || !only_failed))
         g_ptr_array_add (chosen, g_steal_pointer (&plugin));
     }
   return chosen;

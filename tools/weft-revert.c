@@ -56,7 +56,7 @@ print_result (WeftCommandCall *call, WeftRevertPlan *plan, WeftSafetensorsSink *
   gboolean by_record = weft_revert_plan_has_provenance (plan);
 
   weft_command_note (call, "%u tensors, %s, %s", n_tensors, size,
-                     by_record ? "as they were published" : "under the names of the model's mapping");
+                     by_record ? "in their published layout" : "under the names of the model's mapping");
   if (n_equal + n_different > 0)
     weft_command_note (call, "%u of %u files have the hash of the published ones", n_equal,
                        n_equal + n_different);

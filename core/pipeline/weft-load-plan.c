@@ -83,6 +83,22 @@ find_model (WeftLoadPlan *self, GError **error)
   return TRUE;
 }
 
+/* Most models need rules; one that has none may be plain, or unknown. */
+static void
+note_no_mapping (WeftLoadPlan *self)
+{
+  const gchar *name = self->tree != NULL ? weft_module_tree_get_model_type (self->tree) : NULL;
+
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
+    if (weft_caller_rules_is_of_model (weft_transform_list_get_transform (self->transforms, i)))
+      return;
+  weft_load_report_add (
+      self->report, WEFT_FINDING_NOTE, name != NULL ? name : "no model type",
+      name != NULL ? "there is no mapping for this model type: its tensors keep their names and layout"
+                   : "config.json names no model type, so that no mapping applies: tensors keep their "
+                     "names and layout (name one with --model-type or --mapping)");
+}
+
 static gboolean
 find_transforms (WeftLoadPlan *self, GError **error)
 {
@@ -107,7 +123,10 @@ find_transforms (WeftLoadPlan *self, GError **error)
         self->report, WEFT_FINDING_NOTE, custom[i],
         "is custom code of the checkpoint; it gets no shipped mapping, and no foreign code is run "
         "(register a mapping under its name to convert it)");
-  return self->transforms != NULL;
+  if (self->transforms == NULL)
+    return FALSE;
+  note_no_mapping (self);
+  return TRUE;
 }
 
 static const gchar *
@@ -259,6 +278,12 @@ add_key (WeftLoadPlan *self, guint position, GError **error)
   if (renamed == NULL)
     return FALSE;
   name = weft_renamed_key_get_name (renamed);
+  if (*name == '\0' && *key != '\0')
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+                   "the rules leave nothing of the name '%s'; `weft explain` shows which", key);
+      return FALSE;
+    }
   if (self->model_keys != NULL && !g_hash_table_contains (self->model_keys, name))
     return add_unexpected (self, position, error);
   self->n_known++;

@@ -461,6 +461,19 @@ lay_out (WeftRevertPlan *self, GError **error)
                                          weft_checkpoint_get_index_metadata (self->checkpoint), error);
 }
 
+/* What was converted was itself the output of a conversion: it gets its record back. */
+static gboolean
+restore_previous (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
+{
+  g_autoptr (GBytes) text = NULL;
+
+  if (self->provenance == NULL || self->provenance->previous == NULL
+      || weft_safetensors_sink_is_single_file (sink))
+    return TRUE;
+  text = g_bytes_new (self->provenance->previous, strlen (self->provenance->previous));
+  return weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, text, error);
+}
+
 /**
  * weft_revert_plan_execute:
  * @self: a plan
@@ -516,6 +529,8 @@ weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftT
         return FALSE;
       weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
       weft_safetensors_sink_set_fingerprint (WEFT_SAFETENSORS_SINK (sink), self->fingerprint);
+      if (!restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error))
+        return FALSE;
     }
   return weft_sink_write (sink, self->outputs, options, counters, cancellable, error);
 }

@@ -46,6 +46,15 @@ compare_names (gconstpointer a, gconstpointer b)
 }
 
 static void
+append_path (GPtrArray *paths, const gchar *found)
+{
+  g_autofree gchar *path = g_canonicalize_filename (found, NULL);
+
+  if (!g_ptr_array_find_with_equal_func (paths, path, g_str_equal, NULL))
+    g_ptr_array_add (paths, g_steal_pointer (&path));
+}
+
+static void
 append_folder (GPtrArray *paths, const gchar *folder)
 {
   g_autoptr (GDir) dir = g_dir_open (folder, 0, NULL);
@@ -60,12 +69,9 @@ append_folder (GPtrArray *paths, const gchar *folder)
   g_ptr_array_sort (names, compare_names);
   for (guint i = 0; i < names->len; i++)
     {
-      g_autofree gchar *joined = g_build_filename (folder, names->pdata[i], NULL);
-      g_autofree gchar *path = g_canonicalize_filename (joined, NULL);
+      g_autofree gchar *path = g_build_filename (folder, names->pdata[i], NULL);
 
-      if (g_file_test (path, G_FILE_TEST_IS_REGULAR)
-          && !g_ptr_array_find_with_equal_func (paths, path, g_str_equal, NULL))
-        g_ptr_array_add (paths, g_steal_pointer (&path));
+      append_path (paths, path);
     }
 }
 
@@ -83,14 +89,19 @@ append_tree (GPtrArray *paths, const gchar *folder)
     }
 }
 
+/* A folder that is named but not there is kept: it becomes a plugin that failed, with the reason. */
 static void
 append_search_path (GPtrArray *paths, const gchar *search_path)
 {
   g_auto (GStrv) folders = g_strsplit (search_path, G_SEARCHPATH_SEPARATOR_S, -1);
 
   for (guint i = 0; folders[i] != NULL; i++)
-    if (folders[i][0] != '\0')
-      append_tree (paths, folders[i]);
+    {
+      if (folders[i][0] != '\0' && !g_file_test (folders[i], G_FILE_TEST_EXISTS))
+        append_path (paths, folders[i]);
+      else if (folders[i][0] != '\0')
+        append_tree (paths, folders[i]);
+    }
 }
 
 static GPtrArray *

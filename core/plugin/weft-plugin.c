@@ -3,6 +3,8 @@
  * that objects point into, cannot be taken away. */
 #include "plugin/weft-plugin-private.h"
 
+#include <errno.h>
+#include <glib/gstdio.h>
 #include <gmodule.h>
 #include <string.h>
 
@@ -254,6 +256,20 @@ read_descriptor (WeftPlugin *self, const WeftPluginDescriptor *descriptor)
   read_features (self, descriptor);
 }
 
+/* Opening a pipe would wait for a writer, so what is there is looked at first. */
+static gboolean
+check_regular (WeftPlugin *self)
+{
+  GStatBuf status;
+
+  if (g_stat (self->path, &status) != 0)
+    weft_plugin_fail (self, "it cannot be found: %s", g_strerror (errno));
+  else if (!S_ISREG (status.st_mode))
+    weft_plugin_fail (self, "it is %s, expected a shared object",
+                      S_ISDIR (status.st_mode) ? "a folder" : "a pipe, a socket or a device");
+  return self->state != WEFT_PLUGIN_STATE_FAILED;
+}
+
 WeftPlugin *
 weft_plugin_open (const gchar *path)
 {
@@ -265,6 +281,8 @@ weft_plugin_open (const gchar *path)
 
   self->path = g_strdup (path);
   g_type_module_set_name (G_TYPE_MODULE (self), name);
+  if (!check_regular (self))
+    return self;
   if (!weft_elf_check_complete (path, &error))
     {
       weft_plugin_fail (self, "%s", error->message);

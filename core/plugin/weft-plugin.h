@@ -207,7 +207,7 @@ typedef struct
  * @origin: where it comes from, such as an address
  * @...: its features: WEFT_PLUGIN_OP(), WEFT_PLUGIN_TRANSFORM(), WEFT_PLUGIN_FEATURE()
  *
- * Emits the descriptor. Stands once, at the end of a plugin.
+ * Emits the descriptor. Stands once, at the end of a plugin, with a `;` after it.
  *
  * Since: 1.0
  */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the README and of the pages "Write an op" and "Write a mapping", run as a reader would."""
+"""The samples of the README and of the pages "Write an op", "Write a mapping" and "Module tree", run as a reader would."""
 
 import json
 import os
@@ -84,6 +84,25 @@ class SamplesTest(unittest.TestCase):
         write(self.path("my-scale.js"), blocks("write-an-op.md", "js")[0])
         self.check_script(GJS, "-m", WEFT_GJS, "--plugin", "my-scale.js")
 
+    def check_broken_script(self, name, text, reason, *weft):
+        write(self.path(name), text)
+        result = subprocess.run([*weft, "--plugin", name, "--version"], capture_output=True, text=True, cwd=self.folder,
+                                timeout=120, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f": {name}: {reason}", result.stderr)
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_broken_script_in_python(self):
+        for text, reason in (("raise SystemExit(0)", "SystemExit: 0"), ("def (", "SyntaxError: "), ("1 / 0", "ZeroDivisionError: ")):
+            with self.subTest(text=text):
+                self.check_broken_script("broken.py", text, reason, sys.executable, WEFT_PYTHON)
+
+    @unittest.skipUnless(WEFT_GJS and GJS, "built without introspection, or no gjs")
+    def test_broken_script_in_javascript(self):
+        for text, reason in (("throw new Error('no')", "Error: no"), ("function (", "SyntaxError: ")):
+            with self.subTest(text=text):
+                self.check_broken_script("broken.js", text, reason, GJS, "-m", WEFT_GJS)
+
     @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
     def test_readme_in_python(self):
         op, load = blocks("../README.md", "python")
@@ -95,8 +114,22 @@ class SamplesTest(unittest.TestCase):
                        "in.safetensors", "-o", "out.safetensors")
         self.assertEqual(read_values(self.path("out.safetensors")), [-1.0, 2.0])
         self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B")
-        write(self.path("load.py"), f"from gi.repository import Weft\n{load}print(len(weights), weights['model.norm.weight'].shape)\n")
-        self.assertEqual(self.run_words(sys.executable, "load.py"), "21 (16,)\n")
+        write(self.path("load.py"), f"{load}print(len(weights), codes.dtype, values.dtype, values.shape)\n")
+        self.assertEqual(self.run_words(sys.executable, "load.py"), "21 uint16 float32 (16,)\n")
+
+    def test_module_tree(self):
+        write(self.path("tree.json"), blocks("module-tree.md", "json")[0])
+        for name, n_elements, mismatched in (("model.norm.weight", 16, []), ("norm.weight", 16, []),
+                                             ("model.norm.weight", 8, ["model.norm.weight"])):
+            with self.subTest(name=name, n_elements=n_elements):
+                write_tensor(self.path("model.safetensors"), name, [1.0] * n_elements)
+                result = subprocess.run((WEFT, "plan", "--json", "--module-tree", "tree.json", "model.safetensors"),
+                                        capture_output=True, text=True, cwd=self.folder, timeout=120, check=False)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                plan = json.loads(result.stdout)
+                self.assertEqual([output["name"] for output in plan["outputs"]], ["model.norm.weight"])
+                found = {kind: [finding["name"] for finding in plan["report"][kind]] for kind in ("missing", "mismatched")}
+                self.assertEqual(found, {"missing": ["lm_head.weight", "model.embed_tokens.weight"], "mismatched": mismatched})
 
     def test_mapping(self):
         samples = [json.loads(block) for block in blocks("write-a-mapping.md", "json")]

@@ -69,8 +69,8 @@ test_environment (gconstpointer position)
   run_in_subprocess (check_environment, position);
 }
 
-/* Files with another suffix and folders are no plugins; a folder of the first path comes before the system's, and its
- * sub-folder `ops` is searched. */
+/* Files with another suffix are no plugins; a folder of the first path comes before the system's, and its sub-folder
+ * `ops` is searched. What has the suffix but cannot be one, and a folder that is not there, stay with the reason. */
 static void
 check_search (gconstpointer unused)
 {
@@ -83,15 +83,34 @@ check_search (gconstpointer unused)
       g_build_filename (g_getenv ("WEFT_PLUGIN_SYSTEM_PATH"), "ops", "weft-transpose.so", NULL);
   GListModel *plugins = G_LIST_MODEL (weft_plugin_registry_get_default ());
   g_autoptr (WeftPlugin) first = NULL;
-  g_autoptr (WeftPlugin) second = NULL;
+  g_autofree gchar *pipe = g_build_filename (ops, "d.so", NULL);
+  g_autofree gchar *dangling = g_build_filename (ops, "e.so", NULL);
+  g_autofree gchar *absent = g_build_filename (folder, "absent", NULL);
+  g_autofree gchar *search_path = g_strjoin (G_SEARCHPATH_SEPARATOR_S, folder, absent, NULL);
+  const gchar *failed[][2] = {
+    { directory, "a folder" }, { pipe, "a pipe" }, { dangling, "No such file" }, { absent, "No such file" }
+  };
+  g_autoptr (WeftPlugin) system = NULL;
 
   g_assert_cmpint (g_mkdir (ops, 0700), ==, 0);
   g_assert_cmpint (g_mkdir (directory, 0700), ==, 0);
   g_assert_true (g_file_set_contents (other, "x", 1, NULL));
   g_assert_cmpint (symlink (target, link), ==, 0);
-  g_setenv ("WEFT_PLUGIN_PATH", folder, TRUE);
+  g_assert_cmpint (mkfifo (pipe, 0600), ==, 0);
+  g_assert_cmpint (symlink (absent, dangling), ==, 0);
+  g_setenv ("WEFT_PLUGIN_PATH", search_path, TRUE);
   first = g_list_model_get_item (plugins, 0);
-  second = g_list_model_get_item (plugins, 1);
+  system = g_list_model_get_item (plugins, 1 + G_N_ELEMENTS (failed));
+  for (guint i = 0; i < G_N_ELEMENTS (failed); i++)
+    {
+      g_autoptr (WeftPlugin) plugin = g_list_model_get_item (plugins, 1 + i);
+
+      g_assert_cmpstr (weft_plugin_get_path (plugin), ==, failed[i][0]);
+      g_assert_cmpint (weft_plugin_get_state (plugin), ==, WEFT_PLUGIN_STATE_FAILED);
+      g_assert_nonnull (strstr (weft_plugin_get_reason (plugin), failed[i][1]));
+    }
+  g_unlink (pipe);
+  g_unlink (dangling);
   g_unlink (link);
   g_unlink (other);
   g_rmdir (directory);
@@ -99,7 +118,7 @@ check_search (gconstpointer unused)
   g_rmdir (folder);
   g_assert_cmpstr (weft_plugin_get_path (first), ==, link);
   g_assert_cmpstr (weft_plugin_get_id (first), ==, "transpose");
-  g_assert_cmpstr (weft_plugin_get_id (second), <, "transpose");
+  g_assert_cmpstr (weft_plugin_get_id (system), <, "transpose");
   g_assert_cmpint (weft_plugin_get_state (first), ==, WEFT_PLUGIN_STATE_USABLE);
 }
 

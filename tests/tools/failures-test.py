@@ -44,6 +44,29 @@ class FailuresTest(unittest.TestCase):
         made.write_folder(self.source, shards or [experts(range(3))], CONFIG)
         return made.read_folder(self.source)
 
+    def test_converting_twice_is_reverted_twice(self):
+        before = self.make_source()
+        again, once, back = (os.path.join(self.root, name) for name in ("again", "once", "back"))
+        rules = os.path.join(self.root, "rules.json")
+        with open(rules, "w", encoding="utf-8") as file:
+            json.dump([{"type": "WeightRenaming", "source_patterns": "^model.", "target_patterns": "^body."}], file)
+        for words in (("convert", self.source, "-o", self.target), ("convert", self.target, "--mapping", rules, "-o", again),
+                      ("revert", again, "-o", once), ("revert", once, "-o", back)):
+            result = self.run_weft(*words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(made.read_folder(back), before)
+        self.assertEqual(made.read_folder(once), made.read_folder(self.target))
+
+    def test_last_expert_is_missing(self):
+        made.write_folder(self.source, [experts(range(3))], {**CONFIG, "num_local_experts": 4})
+        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "experts 0-2", "the config speaks of 4")
+
+    def test_model_without_a_mapping(self):
+        made.write_folder(self.source, [{"a": made.tensor("F32", (2,), 1)}], {"model_type": "nonesuch"})
+        result = self.run_weft("convert", self.source, "-o", self.target)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("no mapping for this model type", result.stderr)
+
     def test_revert_compares_hashes(self):
         self.make_source()
         self.assertEqual(self.run_weft("convert", "--hash", self.source, "-o", self.target).returncode, 0)
@@ -64,6 +87,20 @@ class FailuresTest(unittest.TestCase):
         self.assertFalse(os.path.lexists(self.target))
         if not leaves_partial:
             self.assertFalse(os.path.lexists(self.target + ".weft-partial"))
+
+    def test_names_do_not_drive_a_terminal(self):
+        self.make_source([{"a\x1b[2J\nb": made.tensor("F32", (2,), 0)}])
+        self.assertEqual(self.run_weft("inspect", "--names", self.source).stdout, "a\\x1b[2J\\x0ab\n")
+        self.assertNotIn("\x1b", self.run_weft("inspect", self.source).stdout)
+        planned = self.run_weft("plan", self.source)
+        self.assertNotIn("\x1b", planned.stdout + planned.stderr)
+        self.assertIn("a\\x1b[2J", planned.stdout)
+
+    def test_dry_run_sums_up_as_plan_does(self):
+        self.make_source()
+        planned = self.run_weft("plan", self.source).stderr
+        self.assertIn("9 tensors would become 2, ", planned)
+        self.assertEqual(self.run_weft("convert", "--dry-run", self.source, "-o", self.target).stderr, planned)
 
     def test_missing_expert(self):
         before = self.make_source([experts([0, 2])])

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The frame of the command: overview, help, completion, and what it says to a wrong command line."""
 
+import json
 import os
 import subprocess
+import tempfile
 import unittest
 
 WEFT = os.environ["WEFT"]
@@ -24,6 +26,13 @@ CASES = [
     (["inspect", "--json", "--no-such-option"], 2, '"code" : "usage"', "Unknown option"),
     (["inspect", "/no/such/file"], 1, "", "/no/such/file"),
     (["inspect", "--json", "/no/such/file"], 1, '"error"', "/no/such/file"),
+    (["convert", "a", "-o", "b", "--max-shard-size", "nonsense"], 2, "", "--max-shard-size: 'nonsense' is no size"),
+    (["convert", "a", "-o", "b", "--max-shard-size", "0"], 2, "", "--max-shard-size 0 leaves no room"),
+    (["convert", "a", "-o", ""], 2, "", "--output '' names no folder or file"),
+    (["plan", "a", "-d", "nope"], 2, "", "--dtype: 'nope' cannot be asked for"),
+    (["plan", "a", "-k", "(=x"], 2, "", "--key-mapping: key mapping '(' -> 'x'"),
+    (["cast", "a", "-d", "BF16", "-o", ""], 2, "", "--dtype and --output are needed"),
+    (["inspect", "/no/\x1b[2J\x9b\x7f"], 1, "", "/no/\\x1b[2J\\xc2\\x9b\\x7f"),
 ]
 
 
@@ -51,6 +60,33 @@ class FrameTest(unittest.TestCase):
                 self.assertLessEqual(max(map(len, text.split("\n"))), 120)
                 for format_name in ("man", "bash", "zsh", "fish", "markdown"):
                     self.assertIn(command, run(["help", f"--format={format_name}"]).stdout)
+
+    def test_keys_as_json(self):
+        result = run(["mappings", "mixtral", "--apply", "--json"], input="a\nx.block_sparse_moe.gate.weight\n")
+        self.assertEqual(json.loads(result.stdout),
+                         [{"key": "a", "result": "a", "converter": None},
+                          {"key": "x.block_sparse_moe.gate.weight", "result": "x.mlp.gate.weight", "converter": None}])
+
+    def test_mapping_of_another_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "my2.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("[]")
+            result = run(["mappings", "mymodel", "--mapping", path])
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"no mapping 'mymodel'; {path} holds 'my2'", result.stderr)
+
+    def test_broken_plugin_has_its_path_for_a_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "broken.so")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("no ELF")
+            environment = {**os.environ, "WEFT_PLUGIN_PATH": folder, "WEFT_PLUGIN_SYSTEM_PATH": ""}
+            result = run(["plugins", "--failed"], env=environment)
+            self.assertEqual((result.returncode, result.stdout.split()[:2]), (3, [path, "failed"]))
+            self.assertIn("no ELF file", run(["plugins", path], env=environment).stdout)
+            found = json.loads(run(["plugins", "--json"], env=environment).stdout)[0]
+            self.assertEqual((found["id"], found["path"], found["abi"]), (None, path, None))
 
     def test_full_output_is_an_error(self):
         with open("/dev/full", "w") as full:
