@@ -153,7 +153,7 @@ weft_command_open_sink (const WeftCommandDestination *destination, const gchar *
 }
 
 void
-weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink)
+weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink, const gchar *output)
 {
   const gchar *kept_path = weft_safetensors_sink_get_kept_path (sink);
   guint n_files = weft_safetensors_sink_get_n_resumed_files (sink);
@@ -166,7 +166,7 @@ weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink)
     {
       g_autofree gchar *shown = g_filename_display_name (kept_path);
 
-      weft_command_note (call, "what else was in the folder that was replaced is now in %s", shown);
+      weft_command_note (call, "what else was in %s is now in %s", output, shown);
     }
 }
 

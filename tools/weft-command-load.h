@@ -153,7 +153,7 @@ typedef struct
   }
 
 /* Says what of earlier files there still is: kept by --resume, or by the replaced folder. */
-void weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink);
+void weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink, const gchar *output);
 void weft_command_add_kept (JsonBuilder *builder, WeftSafetensorsSink *sink);
 WeftCheckpoint *weft_command_open_source (const gchar *path, const WeftCommandSource *source,
                                           WeftCommandCall *call, GError **error);

@@ -107,6 +107,8 @@ static gint
 run_convert (WeftCommandCall *call, GError **error)
 {
   const ConvertOptions *options = call->options;
+  const gchar *output =
+      options->destination.output != NULL ? options->destination.output : call->arguments[0];
   g_autoptr (WeftLoadPlan) plan = NULL;
   g_autoptr (WeftSafetensorsSink) sink = NULL;
   WeftTransferCounters counters = { 0 };
@@ -138,11 +140,9 @@ run_convert (WeftCommandCall *call, GError **error)
     {
       print_summary (call, plan, !weft_safetensors_sink_is_single_file (sink), &counters,
                      (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
-      weft_command_print_kept (call, sink);
+      weft_command_print_kept (call, sink, output);
     }
-  print_result (call, plan, sink,
-                options->destination.output != NULL ? options->destination.output : call->arguments[0],
-                &counters);
+  print_result (call, plan, sink, output, &counters);
   return WEFT_COMMAND_DONE;
 }
 

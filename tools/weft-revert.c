@@ -46,7 +46,7 @@ make_plan (WeftCommandCall *call, GError **error)
 }
 
 static void
-print_result (WeftCommandCall *call, WeftRevertPlan *plan, WeftSafetensorsSink *sink,
+print_result (WeftCommandCall *call, WeftRevertPlan *plan, WeftSafetensorsSink *sink, const gchar *output,
               const WeftTransferCounters *counters, guint n_equal, guint n_different)
 {
   g_autofree gchar *size = weft_text_format_size (counters->n_bytes_written);
@@ -60,7 +60,7 @@ print_result (WeftCommandCall *call, WeftRevertPlan *plan, WeftSafetensorsSink *
   if (n_equal + n_different > 0)
     weft_command_note (call, "%u of %u files have the hash of the published ones", n_equal,
                        n_equal + n_different);
-  weft_command_print_kept (call, sink);
+  weft_command_print_kept (call, sink, output);
   if (!call->is_json)
     return;
   json_builder_begin_object (builder);
@@ -108,7 +108,7 @@ run_revert (WeftCommandCall *call, GError **error)
   weft_command_print_report (call, weft_revert_plan_get_report (plan));
   if (!ok)
     return WEFT_COMMAND_FAILED;
-  print_result (call, plan, sink, &counters, n_equal, n_different);
+  print_result (call, plan, sink, output, &counters, n_equal, n_different);
   return WEFT_COMMAND_DONE;
 }
 

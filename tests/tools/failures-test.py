@@ -218,7 +218,7 @@ class FailuresTest(unittest.TestCase):
         result = self.run_weft("convert", self.source, "--in-place", "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
         old = self.source + ".weft-old"
-        self.assertIn(f"is now in {old}\n", result.stderr)
+        self.assertIn(f"what else was in {self.source} is now in {old}\n", result.stderr)
         self.assertEqual(json.loads(result.stdout)["kept_path"], old)
         self.assertEqual(made.read_folder(old), foreign)
         self.assertFalse(foreign.keys() & made.read_folder(self.source).keys())
