@@ -152,6 +152,45 @@ weft_command_open_sink (const WeftCommandDestination *destination, const gchar *
   return weft_safetensors_sink_new_full (path, flags, error);
 }
 
+void
+weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink)
+{
+  const gchar *kept_path = weft_safetensors_sink_get_kept_path (sink);
+  guint n_files = weft_safetensors_sink_get_n_resumed_files (sink);
+  g_autofree gchar *size = weft_text_format_size (weft_safetensors_sink_get_n_resumed_bytes (sink));
+
+  if (n_files > 0)
+    weft_command_note (call, "%u %s (%s) kept from the interrupted run", n_files,
+                       n_files == 1 ? "file was" : "files were", size);
+  if (kept_path != NULL)
+    {
+      g_autofree gchar *shown = g_filename_display_name (kept_path);
+
+      weft_command_note (call, "what else was in the folder that was replaced is now in %s", shown);
+    }
+}
+
+void
+weft_command_add_kept (JsonBuilder *builder, WeftSafetensorsSink *sink)
+{
+  const gchar *kept_path = sink != NULL ? weft_safetensors_sink_get_kept_path (sink) : NULL;
+
+  json_builder_set_member_name (builder, "files_resumed");
+  json_builder_add_int_value (builder, sink != NULL ? weft_safetensors_sink_get_n_resumed_files (sink) : 0);
+  json_builder_set_member_name (builder, "bytes_resumed");
+  json_builder_add_int_value (builder,
+                              sink != NULL ? (gint64) weft_safetensors_sink_get_n_resumed_bytes (sink) : 0);
+  json_builder_set_member_name (builder, "kept_path");
+  if (kept_path != NULL)
+    {
+      g_autofree gchar *shown = g_filename_display_name (kept_path);
+
+      json_builder_add_string_value (builder, shown);
+    }
+  else
+    json_builder_add_null_value (builder);
+}
+
 gboolean
 weft_command_read_threads (const WeftCommandDestination *destination, WeftCommandCall *call,
                            WeftTransferOptions *options, GError **error)

@@ -77,7 +77,7 @@ typedef struct
         0,                                                                                                             \
         G_OPTION_ARG_NONE,                                                                                             \
         WEFT_COMMAND_OPTION (type, member.is_lenient),                                                                 \
-        "Take tensors that the index does not list",                                                                   \
+        "Take tensors that the index does not list, if their shard is listed; other shards are not read",              \
         NULL },                                                                                                        \
   {                                                                                                                    \
     "io", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.io),                                            \
@@ -111,47 +111,50 @@ typedef struct
         "Leave out tensors that the model does not know", NULL                                       \
   }
 
-#define WEFT_COMMAND_DESTINATION_OPTIONS(type, member)                                                    \
-  { "output",                                                                                             \
-    'o',                                                                                                  \
-    0,                                                                                                    \
-    G_OPTION_ARG_FILENAME,                                                                                \
-    WEFT_COMMAND_OPTION (type, member.output),                                                            \
-    "Folder to make (or one file, if it ends in .safetensors)",                                           \
-    "DST" },                                                                                              \
-      { "force",                                                                                          \
-        'f',                                                                                              \
-        0,                                                                                                \
-        G_OPTION_ARG_NONE,                                                                                \
-        WEFT_COMMAND_OPTION (type, member.is_forced),                                                     \
-        "Exchange DST, if it is a checkpoint, when the new one is complete",                              \
-        NULL },                                                                                           \
-      { "in-place",                                                                                       \
-        0,                                                                                                \
-        0,                                                                                                \
-        G_OPTION_ARG_NONE,                                                                                \
-        WEFT_COMMAND_OPTION (type, member.is_in_place),                                                   \
-        "Exchange the source for the output when that is complete",                                       \
-        NULL },                                                                                           \
-      { "resume",                                                                                         \
-        0,                                                                                                \
-        0,                                                                                                \
-        G_OPTION_ARG_NONE,                                                                                \
-        WEFT_COMMAND_OPTION (type, member.is_resumed),                                                    \
-        "Go on where an interrupted run of the same plan stopped",                                        \
-        NULL },                                                                                           \
-      { "no-sync",                                                                                        \
-        0,                                                                                                \
-        0,                                                                                                \
-        G_OPTION_ARG_NONE,                                                                                \
-        WEFT_COMMAND_OPTION (type, member.is_not_synced),                                                 \
-        "Do not wait until the output is on the disk",                                                    \
-        NULL },                                                                                           \
-  {                                                                                                       \
-    "threads", 't', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.threads),                   \
-        "Threads that move bytes; 0: none but the main one (default: the smaller of 4 and the CPUs)", "N" \
+#define WEFT_COMMAND_DESTINATION_OPTIONS(type, member)                                                                \
+  { "output",                                                                                                         \
+    'o',                                                                                                              \
+    0,                                                                                                                \
+    G_OPTION_ARG_FILENAME,                                                                                            \
+    WEFT_COMMAND_OPTION (type, member.output),                                                                        \
+    "Folder to make (or one file, if it ends in .safetensors)",                                                       \
+    "DST" },                                                                                                          \
+      { "force",                                                                                                      \
+        'f',                                                                                                          \
+        0,                                                                                                            \
+        G_OPTION_ARG_NONE,                                                                                            \
+        WEFT_COMMAND_OPTION (type, member.is_forced),                                                                 \
+        "Exchange DST, if it is a checkpoint, when the new one is complete; foreign files in it go to DST.weft-old",  \
+        NULL },                                                                                                       \
+      { "in-place",                                                                                                   \
+        0,                                                                                                            \
+        0,                                                                                                            \
+        G_OPTION_ARG_NONE,                                                                                            \
+        WEFT_COMMAND_OPTION (type, member.is_in_place),                                                               \
+        "Exchange the source for the output when that is complete; what was not read or copied goes to SRC.weft-old", \
+        NULL },                                                                                                       \
+      { "resume",                                                                                                     \
+        0,                                                                                                            \
+        0,                                                                                                            \
+        G_OPTION_ARG_NONE,                                                                                            \
+        WEFT_COMMAND_OPTION (type, member.is_resumed),                                                                \
+        "Go on where an interrupted run of the same plan stopped",                                                    \
+        NULL },                                                                                                       \
+      { "no-sync",                                                                                                    \
+        0,                                                                                                            \
+        0,                                                                                                            \
+        G_OPTION_ARG_NONE,                                                                                            \
+        WEFT_COMMAND_OPTION (type, member.is_not_synced),                                                             \
+        "Do not wait until the output is on the disk",                                                                \
+        NULL },                                                                                                       \
+  {                                                                                                                   \
+    "threads", 't', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.threads),                               \
+        "Threads that move bytes; 0: none but the main one (default: the smaller of 4 and the CPUs)", "N"             \
   }
 
+/* Says what of earlier files there still is: kept by --resume, or by the replaced folder. */
+void weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink);
+void weft_command_add_kept (JsonBuilder *builder, WeftSafetensorsSink *sink);
 WeftCheckpoint *weft_command_open_source (const gchar *path, const WeftCommandSource *source,
                                           WeftCommandCall *call, GError **error);
 WeftLoadOptions *weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules,

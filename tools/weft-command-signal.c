@@ -59,6 +59,8 @@ weft_command_signal_new (GCancellable *cancellable)
   wake_fd = eventfd (0, EFD_CLOEXEC);
   if (wake_fd < 0)
     return NULL;
+  /* Beyond a limit on the size of files writing fails with an error of its own, which says more than dying does. */
+  signal (SIGXFSZ, SIG_IGN);
   arrived_signal = 0;
   self = g_new0 (WeftCommandSignal, 1);
   self->cancellable = g_object_ref (cancellable);

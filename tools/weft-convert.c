@@ -39,21 +39,24 @@ static const WeftCommandExample convert_examples[] = {
 };
 
 static void
-print_summary (WeftCommandCall *call, WeftLoadPlan *plan, const WeftTransferCounters *counters,
-               gdouble seconds)
+print_summary (WeftCommandCall *call, WeftLoadPlan *plan, gboolean is_recorded,
+               const WeftTransferCounters *counters, gdouble seconds)
 {
+  const gchar *way_back =
+      !weft_load_plan_is_reversible (plan) ? "not reversible (see above)"
+      : is_recorded                        ? "`weft revert` brings every byte back"
+                    : "a single file holds no record, so that `weft revert` will go by the model's mapping";
   guint n_published =
       weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan)));
   guint n_outputs = weft_state_dict_get_n_tensors (weft_load_plan_get_outputs (plan));
   g_autofree gchar *size = weft_text_format_size (counters->n_bytes_written);
 
   weft_command_note (call, "%u tensors became %u, %s in %.1f s; %s", n_published, n_outputs, size, seconds,
-                     weft_load_plan_is_reversible (plan) ? "`weft revert` brings every byte back"
-                                                         : "not reversible (see above)");
+                     way_back);
 }
 
 static void
-print_result (WeftCommandCall *call, WeftLoadPlan *plan, const gchar *output,
+print_result (WeftCommandCall *call, WeftLoadPlan *plan, WeftSafetensorsSink *sink, const gchar *output,
               const WeftTransferCounters *counters)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
@@ -72,6 +75,7 @@ print_result (WeftCommandCall *call, WeftLoadPlan *plan, const gchar *output,
   json_builder_add_int_value (builder, (gint64) counters->n_bytes_read);
   json_builder_set_member_name (builder, "bytes_written");
   json_builder_add_int_value (builder, (gint64) counters->n_bytes_written);
+  weft_command_add_kept (builder, sink);
   json_builder_set_member_name (builder, "reversible");
   json_builder_add_boolean_value (builder, weft_load_plan_is_reversible (plan));
   json_builder_set_member_name (builder, "report");
@@ -131,8 +135,12 @@ run_convert (WeftCommandCall *call, GError **error)
   if (options->is_dry_run)
     weft_command_note_plan (call, plan);
   else
-    print_summary (call, plan, &counters, (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
-  print_result (call, plan,
+    {
+      print_summary (call, plan, !weft_safetensors_sink_is_single_file (sink), &counters,
+                     (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
+      weft_command_print_kept (call, sink);
+    }
+  print_result (call, plan, sink,
                 options->destination.output != NULL ? options->destination.output : call->arguments[0],
                 &counters);
   return WEFT_COMMAND_DONE;
@@ -149,7 +157,10 @@ const WeftCommandEntry weft_convert_command = {
       "DST.weft-partial that --resume takes up. It holds the tensors, the other files of SRC, and weft-provenance.json, from "
       "which `weft revert` brings every byte back.\n\n"
       "Nothing is dropped silently: tensors that the model does not know are listed and carried along; missing, mismatched or "
-      "failed ones stop the run before anything is written.",
+      "failed ones stop the run before anything is written. Weights that are not read (other formats, shards that the index does "
+      "not list) are named and left where they are.\n\n"
+      "--force and --in-place remove from the folder that they replace only what was read, copied or is replaced by name; whatever "
+      "else is in it stays in DST.weft-old.",
   .min_arguments = 1,
   .max_arguments = 1,
   .options = convert_options,

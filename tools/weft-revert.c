@@ -46,8 +46,8 @@ make_plan (WeftCommandCall *call, GError **error)
 }
 
 static void
-print_result (WeftCommandCall *call, WeftRevertPlan *plan, const WeftTransferCounters *counters,
-              guint n_equal, guint n_different)
+print_result (WeftCommandCall *call, WeftRevertPlan *plan, WeftSafetensorsSink *sink,
+              const WeftTransferCounters *counters, guint n_equal, guint n_different)
 {
   g_autofree gchar *size = weft_text_format_size (counters->n_bytes_written);
   g_autoptr (JsonBuilder) builder = json_builder_new ();
@@ -56,10 +56,11 @@ print_result (WeftCommandCall *call, WeftRevertPlan *plan, const WeftTransferCou
   gboolean by_record = weft_revert_plan_has_provenance (plan);
 
   weft_command_note (call, "%u tensors, %s, %s", n_tensors, size,
-                     by_record ? "as they were published" : "under the names of the model's mapping");
+                     by_record ? "in their published layout" : "under the names of the model's mapping");
   if (n_equal + n_different > 0)
     weft_command_note (call, "%u of %u files have the hash of the published ones", n_equal,
                        n_equal + n_different);
+  weft_command_print_kept (call, sink);
   if (!call->is_json)
     return;
   json_builder_begin_object (builder);
@@ -67,6 +68,7 @@ print_result (WeftCommandCall *call, WeftRevertPlan *plan, const WeftTransferCou
   json_builder_add_int_value (builder, n_tensors);
   json_builder_set_member_name (builder, "bytes_written");
   json_builder_add_int_value (builder, (gint64) counters->n_bytes_written);
+  weft_command_add_kept (builder, sink);
   json_builder_set_member_name (builder, "by_record");
   json_builder_add_boolean_value (builder, by_record);
   json_builder_set_member_name (builder, "files_with_equal_hash");
@@ -106,7 +108,7 @@ run_revert (WeftCommandCall *call, GError **error)
   weft_command_print_report (call, weft_revert_plan_get_report (plan));
   if (!ok)
     return WEFT_COMMAND_FAILED;
-  print_result (call, plan, &counters, n_equal, n_different);
+  print_result (call, plan, sink, &counters, n_equal, n_different);
   return WEFT_COMMAND_DONE;
 }
 

@@ -1,8 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/weft-json.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 /* A config or an index is read whole; a document beyond this is no config. */
 #define MAX_JSON_BYTES (1024 * 1024 * 1024)
+/* The parser recurses, so the depth of a document is bounded before it sees it; the same bound as for headers. */
+#define MAX_JSON_DEPTH 127
+
+static gchar *
+fail_to_read (const gchar *path, gint fd, const gchar *reason, GError **error)
+{
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path, reason);
+  if (fd >= 0)
+    close (fd);
+  return NULL;
+}
+
+/* Reads a regular file: a pipe would wait for ever, a device might have no end. */
+static gchar *
+read_regular_file (const gchar *path, gsize *length, GError **error)
+{
+  gint fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status;
+  g_autofree gchar *text = NULL;
+  gsize size, done = 0;
+
+  if (fd < 0 || fstat (fd, &status) != 0)
+    return fail_to_read (path, fd, g_strerror (errno), error);
+  if (!S_ISREG (status.st_mode))
+    return fail_to_read (path, fd, "it is no regular file", error);
+  if (status.st_size > MAX_JSON_BYTES)
+    return fail_to_read (path, fd, "it is larger than 1 GiB, the limit for JSON", error);
+  size = (gsize) status.st_size;
+  text = g_malloc (size + 1);
+  while (done < size)
+    {
+      gssize n = read (fd, text + done, size - done);
+
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n <= 0)
+        return fail_to_read (path, fd, n < 0 ? g_strerror (errno) : "it became shorter meanwhile", error);
+      done += (gsize) n;
+    }
+  close (fd);
+  text[size] = '\0';
+  *length = size;
+  return g_steal_pointer (&text);
+}
+
+/* Looks for what the parser must not see: a document too deep, and comments or single quotes, which JSON does not have
+ * and which would hide brackets from this. */
+static gboolean
+check_depth (const gchar *text, gsize length, const gchar *where, GError **error)
+{
+  guint depth = 0;
+  gboolean is_in_text = FALSE;
+
+  for (gsize i = 0; i < length; i++)
+    {
+      gchar c = text[i];
+
+      if (is_in_text)
+        {
+          if (c == '\\')
+            i++;
+          is_in_text = c != '"';
+          continue;
+        }
+      is_in_text = c == '"';
+      if (c == '[' || c == '{')
+        depth++;
+      else if ((c == ']' || c == '}') && depth > 0)
+        depth--;
+      if (depth > MAX_JSON_DEPTH || c == '/' || c == '\'' || c == '#')
+        {
+          g_set_error (error, WEFT_ERROR, depth > MAX_JSON_DEPTH ? WEFT_ERROR_LIMIT : WEFT_ERROR_FORMAT,
+                       "%s: byte %" G_GSIZE_FORMAT ": %s", where, i,
+                       depth > MAX_JSON_DEPTH ? "nested deeper than 127 levels"
+                                              : "JSON has no comments and no single quotes");
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
 
 /**
  * weft_json_load_file:
@@ -16,16 +102,10 @@
 JsonNode *
 weft_json_load_file (const gchar *path, GError **error)
 {
-  g_autofree gchar *text = NULL;
-  g_autoptr (GError) local_error = NULL;
   gsize length = 0;
+  g_autofree gchar *text = read_regular_file (path, &length, error);
 
-  if (!g_file_get_contents (path, &text, &length, &local_error))
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path, local_error->message);
-      return NULL;
-    }
-  return weft_json_parse (text, (gssize) length, path, error);
+  return text != NULL ? weft_json_parse (text, (gssize) length, path, error) : NULL;
 }
 
 /**
@@ -36,7 +116,7 @@ weft_json_load_file (const gchar *path, GError **error)
  * @error: return location
  *
  * Returns: (transfer full): the root node
- * Errors: %WEFT_ERROR_FORMAT if @text is no JSON
+ * Errors: %WEFT_ERROR_FORMAT if @text is no JSON, %WEFT_ERROR_LIMIT if it is nested deeper than 127 levels
  * Since: 1.0
  */
 JsonNode *
@@ -57,6 +137,8 @@ weft_json_parse (const gchar *text, gssize length, const gchar *where, GError **
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the text is not UTF-8", where);
       return NULL;
     }
+  if (!check_depth (text, length >= 0 ? (gsize) length : strlen (text), where, error))
+    return NULL;
   if (!json_parser_load_from_data (parser, text, length, &local_error))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: no valid JSON: %s", where,

@@ -193,5 +193,10 @@ weft_text_parse_size (const gchar *text, guint64 *n_bytes, GError **error)
 gchar *
 weft_text_format_size (guint64 n_bytes)
 {
-  return g_format_size_full (n_bytes, G_FORMAT_SIZE_IEC_UNITS);
+  g_autofree gchar *text = g_format_size_full (n_bytes, G_FORMAT_SIZE_IEC_UNITS);
+  g_autoptr (GString) plain = g_string_new (text);
+
+  /* GLib puts a no-break space before the unit, which no one can search for. */
+  g_string_replace (plain, "\302\240", " ", 0);
+  return g_strdup (plain->str);
 }

@@ -25,9 +25,10 @@ void weft_checkpoint_files_free (WeftCheckpointFiles *self);
 gboolean weft_checkpoint_files_is_weight (const gchar *name);
 /* Whether there is a checkpoint in this folder, by the names in it. */
 gboolean weft_checkpoint_files_is_folder (const gchar *path);
-/* Paths, relative to @folder and sorted, of regular files in it and in its sub-folders: those to carry along, and
- * weight files. Symbolic links to files count as files. */
-gboolean weft_checkpoint_files_list (const gchar *folder, GStrv *others, GStrv *weights, GError **error);
+/* Paths, relative to @folder and sorted, of what is in it and in its sub-folders: files to carry along, weight files, and what
+ * is neither: folders of tools, links to folders, special files. Symbolic links to files count as files. */
+gboolean weft_checkpoint_files_list (const gchar *folder, GStrv *others, GStrv *weights, GStrv *skipped,
+                                     GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftCheckpointFiles, weft_checkpoint_files_free)
 

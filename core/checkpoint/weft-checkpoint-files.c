@@ -99,7 +99,7 @@ is_folder_to_skip (const gchar *name)
 
 static gboolean
 list_into (const gchar *folder, const gchar *prefix, guint depth, GStrvBuilder *others, GStrvBuilder *weights,
-           GError **error)
+           GStrvBuilder *skipped, GError **error)
 {
   g_autofree gchar *path = g_build_filename (folder, prefix, NULL);
   g_autoptr (GPtrArray) names = list_names (path, error);
@@ -117,32 +117,36 @@ list_into (const gchar *folder, const gchar *prefix, guint depth, GStrvBuilder *
         continue;
       if (S_ISDIR (status.st_mode) && !is_folder_to_skip (name) && depth < MAX_FOLDER_DEPTH)
         {
-          if (!list_into (folder, relative, depth + 1, others, weights, error))
+          if (!list_into (folder, relative, depth + 1, others, weights, skipped, error))
             return FALSE;
         }
-      else if (weft_checkpoint_files_is_weight (name))
-        {
-          if (is_regular_file (full))
-            g_strv_builder_add (weights, relative);
-        }
+      else if (strcmp (relative, WEFT_PROVENANCE_FILE_NAME) == 0)
+        continue;
+      else if (weft_checkpoint_files_is_weight (name) && is_regular_file (full))
+        g_strv_builder_add (weights, relative);
       /* A link to nowhere is a file that should be there: copying it says so. */
-      else if ((is_regular_file (full) || is_dangling (full))
+      else if (!weft_checkpoint_files_is_weight (name) && (is_regular_file (full) || is_dangling (full))
                && strcmp (name, WEFT_PROVENANCE_FILE_NAME) != 0)
         g_strv_builder_add (others, relative);
+      else
+        g_strv_builder_add (skipped, relative);
     }
   return TRUE;
 }
 
 gboolean
-weft_checkpoint_files_list (const gchar *folder, GStrv *others, GStrv *weights, GError **error)
+weft_checkpoint_files_list (const gchar *folder, GStrv *others, GStrv *weights, GStrv *skipped,
+                            GError **error)
 {
   g_autoptr (GStrvBuilder) other_builder = g_strv_builder_new ();
   g_autoptr (GStrvBuilder) weight_builder = g_strv_builder_new ();
+  g_autoptr (GStrvBuilder) skipped_builder = g_strv_builder_new ();
 
-  if (!list_into (folder, "", 0, other_builder, weight_builder, error))
+  if (!list_into (folder, "", 0, other_builder, weight_builder, skipped_builder, error))
     return FALSE;
   *others = g_strv_builder_end (other_builder);
   *weights = g_strv_builder_end (weight_builder);
+  *skipped = g_strv_builder_end (skipped_builder);
   return TRUE;
 }
 
@@ -357,11 +361,27 @@ load_config (WeftCheckpointFiles *self, const gchar *path, GError **error)
 {
   g_autofree gchar *folder = self->folder != NULL ? g_strdup (self->folder) : g_path_get_dirname (path);
   g_autofree gchar *config_path = g_build_filename (folder, "config.json", NULL);
+  struct stat status;
 
-  if (!is_regular_file (config_path))
+  if (lstat (config_path, &status) != 0 && errno == ENOENT)
     return TRUE;
+  if (!is_regular_file (config_path))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: expected a regular file, found %s", config_path,
+                   is_dangling (config_path)                       ? "a link to nowhere"
+                   : g_file_test (config_path, G_FILE_TEST_IS_DIR) ? "a folder"
+                                                                   : "something else");
+      return FALSE;
+    }
   self->config = weft_json_load_file (config_path, error);
-  return self->config != NULL;
+  if (self->config == NULL)
+    return FALSE;
+  if (!JSON_NODE_HOLDS_OBJECT (self->config))
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: expected a JSON object, found %s", config_path,
+                 JSON_NODE_HOLDS_ARRAY (self->config)  ? "an array"
+                 : JSON_NODE_HOLDS_NULL (self->config) ? "null"
+                                                       : "a single value");
+  return JSON_NODE_HOLDS_OBJECT (self->config);
 }
 
 WeftCheckpointFiles *

@@ -20,6 +20,7 @@ struct _WeftCheckpoint
   guint *tensor_shards;
   GStrv other_files;
   GStrv unused_files;
+  GStrv skipped_files;
 };
 
 G_DEFINE_FINAL_TYPE (WeftCheckpoint, weft_checkpoint, G_TYPE_OBJECT)
@@ -37,6 +38,7 @@ weft_checkpoint_finalize (GObject *object)
   g_free (self->tensor_shards);
   g_strfreev (self->other_files);
   g_strfreev (self->unused_files);
+  g_strfreev (self->skipped_files);
   G_OBJECT_CLASS (weft_checkpoint_parent_class)->finalize (object);
 }
 
@@ -304,14 +306,18 @@ list_files (WeftCheckpoint *self, GError **error)
 
   if (self->files->folder != NULL)
     {
-      if (!weft_checkpoint_files_list (self->files->folder, &self->other_files, &weights, error))
+      if (!weft_checkpoint_files_list (self->files->folder, &self->other_files, &weights,
+                                       &self->skipped_files, error))
         return FALSE;
       for (guint i = 0; weights[i] != NULL; i++)
         if (!is_used (self, weights[i]))
           g_strv_builder_add (unused, weights[i]);
     }
   else
-    self->other_files = g_new0 (gchar *, 1);
+    {
+      self->other_files = g_new0 (gchar *, 1);
+      self->skipped_files = g_new0 (gchar *, 1);
+    }
   self->unused_files = g_strv_builder_end (unused);
   return TRUE;
 }
@@ -551,4 +557,21 @@ weft_checkpoint_get_unused_files (WeftCheckpoint *self)
 {
   g_return_val_if_fail (WEFT_IS_CHECKPOINT (self), NULL);
   return (const gchar *const *) self->unused_files;
+}
+
+/**
+ * weft_checkpoint_get_skipped_files:
+ * @self: a checkpoint
+ *
+ * What else lies in the folder and is not carried along: folders of tools such as `.git`, links to folders, special files.
+ *
+ * Returns: (transfer none) (array zero-terminated=1) (element-type filename): paths relative to the folder, sorted; what is in
+ *   such a folder is not listed
+ * Since: 1.0
+ */
+const gchar *const *
+weft_checkpoint_get_skipped_files (WeftCheckpoint *self)
+{
+  g_return_val_if_fail (WEFT_IS_CHECKPOINT (self), NULL);
+  return (const gchar *const *) self->skipped_files;
 }

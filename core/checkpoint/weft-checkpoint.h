@@ -34,7 +34,8 @@ G_DECLARE_FINAL_TYPE (WeftCheckpoint, weft_checkpoint, WEFT, CHECKPOINT, GObject
 /**
  * WeftCheckpointFlags:
  * @WEFT_CHECKPOINT_FLAGS_NONE: strict
- * @WEFT_CHECKPOINT_FLAGS_LENIENT: tensors that the index does not list are taken all the same
+ * @WEFT_CHECKPOINT_FLAGS_LENIENT: tensors that the index does not list are taken all the same if they are in a shard that it
+ *   lists; other shards are not opened
  *
  * How strictly a checkpoint is opened.
  *
@@ -67,5 +68,6 @@ WEFT_PUBLIC JsonNode *weft_checkpoint_get_index_metadata (WeftCheckpoint *self);
 
 WEFT_PUBLIC const gchar *const *weft_checkpoint_get_other_files (WeftCheckpoint *self);
 WEFT_PUBLIC const gchar *const *weft_checkpoint_get_unused_files (WeftCheckpoint *self);
+WEFT_PUBLIC const gchar *const *weft_checkpoint_get_skipped_files (WeftCheckpoint *self);
 
 G_END_DECLS

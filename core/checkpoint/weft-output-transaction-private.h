@@ -37,6 +37,13 @@ gboolean weft_output_transaction_add_text (WeftOutputTransaction *self, const gc
 gboolean weft_output_transaction_copy_file (WeftOutputTransaction *self, const gchar *name,
                                             const gchar *source_path, GError **error);
 
+/* The existing folder that the output takes the place of, or NULL. Of the files in it, only those that are named as replaceable
+ * and have not changed since are removed then. If there is more, the folder stays as `DST.weft-old`, which is the kept path;
+ * else that is NULL. */
+const gchar *weft_output_transaction_get_replaced (WeftOutputTransaction *self);
+void weft_output_transaction_add_replaceable (WeftOutputTransaction *self, const gchar *name);
+const gchar *weft_output_transaction_get_kept_path (WeftOutputTransaction *self);
+
 gboolean weft_output_transaction_publish (WeftOutputTransaction *self, GError **error);
 /* After a failure: removes what cannot be resumed. */
 void weft_output_transaction_abandon (WeftOutputTransaction *self);

@@ -15,7 +15,7 @@
 #include "checkpoint/weft-writeback-private.h"
 
 #define PARTIAL_SUFFIX ".weft-partial"
-#define REPLACED_SUFFIX ".weft-replaced"
+#define OLD_SUFFIX ".weft-old"
 #define JOURNAL_NAME ".weft-journal"
 #define JOURNAL_TITLE "weft-journal 1 "
 /* How many new bytes make it worth to start writing to the disk. */
@@ -30,6 +30,7 @@ struct _WeftOutputTransaction
   /* Absolute, links resolved. */
   gchar *destination;
   gchar *partial;
+  gchar *old;
   gboolean is_file;
   gboolean replaces;
   WeftOutputFlags flags;
@@ -38,6 +39,9 @@ struct _WeftOutputTransaction
   /* Sizes of the files that an earlier run has finished, as text, by name. */
   GHashTable *finished;
   guint n_finished;
+  /* What may go from a folder that is replaced: how each file was (struct stat), by relative name. */
+  GHashTable *replaceable;
+  gboolean keeps_old;
   /* Folders made below the partial one, to be synced. */
   GHashTable *folders;
   WeftWriteback *writeback;
@@ -71,6 +75,14 @@ is_folder (const gchar *path)
   struct stat status;
 
   return lstat (path, &status) == 0 && S_ISDIR (status.st_mode);
+}
+
+static void
+close_journal (WeftOutputTransaction *self)
+{
+  if (self->journal_fd >= 0)
+    close (self->journal_fd);
+  self->journal_fd = -1;
 }
 
 /* An absolute path without links; the last part need not exist. */
@@ -122,6 +134,12 @@ check_existing (WeftOutputTransaction *self, const gchar *path, GError **error)
         error, WEFT_ERROR, WEFT_ERROR_EXISTS,
         "%s: the output exists and holds no checkpoint, so that it is not replaced: remove it yourself",
         path);
+  else if (!self->is_file && exists (self->old))
+    g_set_error (
+        error, WEFT_ERROR, WEFT_ERROR_EXISTS,
+        "%s: what is left of a folder that was replaced would get this name, which is taken: look into it, then "
+        "move it away or remove it",
+        self->old);
   else
     return TRUE;
   return FALSE;
@@ -139,9 +157,13 @@ weft_output_transaction_new (const gchar *path, gboolean is_file, WeftOutputFlag
   self->finished = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->folders = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->destination = resolve_destination (path, error);
-  if (self->destination == NULL || !check_existing (self, path, error))
+  self->replaceable = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  if (self->destination == NULL)
     return NULL;
   self->partial = g_strconcat (self->destination, PARTIAL_SUFFIX, NULL);
+  self->old = g_strconcat (self->destination, OLD_SUFFIX, NULL);
+  if (!check_existing (self, path, error))
+    return NULL;
   return g_steal_pointer (&self);
 }
 
@@ -151,8 +173,10 @@ weft_output_transaction_free (WeftOutputTransaction *self)
   weft_output_transaction_abandon (self);
   g_free (self->destination);
   g_free (self->partial);
+  g_free (self->old);
   g_free (self->file_name);
   g_hash_table_unref (self->finished);
+  g_hash_table_unref (self->replaceable);
   g_hash_table_unref (self->folders);
   g_free (self);
 }
@@ -259,8 +283,9 @@ open_journal (WeftOutputTransaction *self, gboolean is_new, GError **error)
     {
       g_set_error (
           error, WEFT_ERROR, WEFT_ERROR_EXISTS,
-          "%s: exists and has no journal of an earlier run, so that it is not taken up: remove it yourself",
-          self->partial);
+          "%s: expected the partial output of an earlier run, found a folder without its %s, which may be anything: look "
+          "into it, then move it away or remove it",
+          self->partial, JOURNAL_NAME);
       return FALSE;
     }
   if (self->journal_fd < 0)
@@ -333,8 +358,17 @@ weft_output_transaction_begin (WeftOutputTransaction *self, const gchar *fingerp
 {
   gboolean is_new = mkdir (self->partial, 0777) == 0;
 
-  if (!is_new && (errno != EEXIST || !is_folder (self->partial)))
+  if (!is_new && errno != EEXIST)
     return fail (error, self->partial, "cannot be made");
+  if (!is_new && !is_folder (self->partial))
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_EXISTS,
+          "%s: the output is written in a folder of this name, found something else there: move it away or "
+          "remove it",
+          self->partial);
+      return FALSE;
+    }
   if (!open_journal (self, is_new, error))
     return FALSE;
   if (!is_new && (self->flags & WEFT_OUTPUT_FLAGS_RESUME) != 0)
@@ -511,6 +545,12 @@ weft_output_transaction_copy_file (WeftOutputTransaction *self, const gchar *nam
   gint source = open (source_path, O_RDONLY | O_CLOEXEC);
   gboolean ok;
 
+  if (source < 0 && errno == ENOENT && exists (source_path))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                   "%s is a link to nowhere; remove it or bring its target back", source_path);
+      return FALSE;
+    }
   if (source < 0)
     return fail (error, source_path, "cannot be opened");
   ok = weft_output_transaction_create_file (self, name, 0, error) >= 0
@@ -574,48 +614,143 @@ rename_to_free (const gchar *from, const gchar *to, GError **error)
   return fail (error, to, "cannot be renamed to");
 }
 
-/* Puts the new folder in the place of the old one, which is @replaced then. */
+/* Puts the new folder in the place of the old one, which gets a name of its own. From then on nothing of the old one is taken
+ * for a partial output, whatever fails. */
 static gboolean
-exchange (WeftOutputTransaction *self, gchar **replaced, GError **error)
+exchange (WeftOutputTransaction *self, GError **error)
 {
-  *replaced = g_strdup (self->partial);
+  gint number;
+
   if (renameat2 (AT_FDCWD, self->partial, AT_FDCWD, self->destination, RENAME_EXCHANGE) == 0)
-    return TRUE;
+    {
+      close_journal (self);
+      if (renameat2 (AT_FDCWD, self->partial, AT_FDCWD, self->old, RENAME_NOREPLACE) == 0)
+        return TRUE;
+      number = errno;
+      g_set_error (error, WEFT_ERROR, number == EEXIST ? WEFT_ERROR_EXISTS : WEFT_ERROR_IO,
+                   "%s: the new output is complete; the old one is %s now and cannot be renamed to %s: %s",
+                   self->destination, self->partial, self->old, g_strerror (number));
+      return FALSE;
+    }
   if (errno != EINVAL && errno != ENOSYS)
     return fail (error, self->destination, "cannot be exchanged");
-  g_free (*replaced);
-  *replaced = g_strconcat (self->destination, REPLACED_SUFFIX, NULL);
-  if (!rename_to_free (self->destination, *replaced, error))
+  if (!rename_to_free (self->destination, self->old, error))
     return FALSE;
   if (rename_to_free (self->partial, self->destination, error))
     return TRUE;
-  if (rename (*replaced, self->destination) != 0)
-    g_prefix_error (error, "%s: the old output is %s now: ", self->destination, *replaced);
+  if (rename (self->old, self->destination) != 0)
+    g_prefix_error (error, "%s: the old output is %s now: ", self->destination, self->old);
   return FALSE;
 }
 
 /* The folder that the file was written in is of no use afterwards. */
 static gboolean
-publish_file (WeftOutputTransaction *self, gchar **replaced, GError **error)
+publish_file (WeftOutputTransaction *self, GError **error)
 {
   g_autofree gchar *name = g_path_get_basename (self->destination);
   g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
 
-  *replaced = g_strdup (self->partial);
   if (!self->replaces)
-    return rename_to_free (path, self->destination, error);
-  return rename (path, self->destination) == 0 || fail (error, self->destination, "cannot be replaced");
+    {
+      if (!rename_to_free (path, self->destination, error))
+        return FALSE;
+    }
+  else if (rename (path, self->destination) != 0)
+    return fail (error, self->destination, "cannot be replaced");
+  return remove_tree (self->partial, error);
 }
 
-/* The one moment in which the output comes to exist. @replaced is a folder to be removed then, or NULL. */
+/* The one moment in which the output comes to exist. */
 static gboolean
-rename_into_place (WeftOutputTransaction *self, gchar **replaced, GError **error)
+rename_into_place (WeftOutputTransaction *self, GError **error)
 {
   if (self->is_file)
-    return publish_file (self, replaced, error);
+    return publish_file (self, error);
   if (self->replaces)
-    return exchange (self, replaced, error);
+    return exchange (self, error);
   return rename_to_free (self->partial, self->destination, error);
+}
+
+const gchar *
+weft_output_transaction_get_replaced (WeftOutputTransaction *self)
+{
+  return self->replaces && !self->is_file ? self->destination : NULL;
+}
+
+/* The path of a file in a folder, how it is, and whether it is there. What links to folders lead to is not the folder's. */
+static gboolean
+look_at (const gchar *folder, const gchar *name, gchar **path, struct stat *status)
+{
+  for (const gchar *slash = strchr (name, '/'); slash != NULL; slash = strchr (slash + 1, '/'))
+    {
+      g_autofree gchar *inner = g_strndup (name, (gsize) (slash - name));
+      g_autofree gchar *inner_path = g_build_filename (folder, inner, NULL);
+
+      if (!is_folder (inner_path))
+        return FALSE;
+    }
+  *path = g_build_filename (folder, name, NULL);
+  return lstat (*path, status) == 0 && (S_ISREG (status->st_mode) || S_ISLNK (status->st_mode));
+}
+
+void
+weft_output_transaction_add_replaceable (WeftOutputTransaction *self, const gchar *name)
+{
+  g_autofree gchar *path = NULL;
+  struct stat status;
+
+  if (look_at (self->destination, name, &path, &status))
+    g_hash_table_insert (self->replaceable, g_strdup (name), g_memdup2 (&status, sizeof status));
+}
+
+static gboolean
+is_unchanged (const struct stat *a, const struct stat *b)
+{
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size
+         && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Removes the folders that a file was in, innermost first, as long as they are empty. */
+static void
+remove_empty_parents (const gchar *folder, const gchar *name)
+{
+  g_autofree gchar *inner = g_strdup (name);
+  gchar *slash;
+
+  while ((slash = strrchr (inner, '/')) != NULL)
+    {
+      g_autofree gchar *path = NULL;
+
+      *slash = '\0';
+      path = g_build_filename (folder, inner, NULL);
+      if (rmdir (path) != 0)
+        return;
+    }
+}
+
+/* Removes from the old folder what is accounted for, file by file. Whatever else is in it stays, and keeps the folder. */
+static void
+prune_old (WeftOutputTransaction *self)
+{
+  GHashTableIter iter;
+  gpointer name, known;
+
+  g_hash_table_iter_init (&iter, self->replaceable);
+  while (g_hash_table_iter_next (&iter, &name, &known))
+    {
+      g_autofree gchar *path = NULL;
+      struct stat status;
+
+      if (look_at (self->old, name, &path, &status) && is_unchanged (&status, known) && unlink (path) == 0)
+        remove_empty_parents (self->old, name);
+    }
+  self->keeps_old = rmdir (self->old) != 0;
+}
+
+const gchar *
+weft_output_transaction_get_kept_path (WeftOutputTransaction *self)
+{
+  return self->keeps_old ? self->old : NULL;
 }
 
 gboolean
@@ -623,18 +758,19 @@ weft_output_transaction_publish (WeftOutputTransaction *self, GError **error)
 {
   g_autofree gchar *journal = g_build_filename (self->partial, JOURNAL_NAME, NULL);
   g_autofree gchar *parent = g_path_get_dirname (self->destination);
-  g_autofree gchar *replaced = NULL;
 
   if (self->writeback != NULL && !weft_writeback_wait (self->writeback, error))
     return FALSE;
   if (unlink (journal) != 0)
     return fail (error, journal, "cannot be removed");
-  if (!sync_folders (self, error) || !rename_into_place (self, &replaced, error)
-      || !sync_folder (self, parent, error))
+  if (!sync_folders (self, error) || !rename_into_place (self, error))
     return FALSE;
-  close (self->journal_fd);
-  self->journal_fd = -1;
-  return replaced == NULL || remove_tree (replaced, error);
+  close_journal (self);
+  if (!sync_folder (self, parent, error))
+    return FALSE;
+  if (weft_output_transaction_get_replaced (self) != NULL)
+    prune_old (self);
+  return TRUE;
 }
 
 void
@@ -656,6 +792,5 @@ weft_output_transaction_abandon (WeftOutputTransaction *self)
     return;
   if (self->n_finished == 0 && g_hash_table_size (self->finished) == 0)
     remove_tree (self->partial, NULL);
-  close (self->journal_fd);
-  self->journal_fd = -1;
+  close_journal (self);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "checkpoint/weft-checkpoint-files-private.h"
 #include "checkpoint/weft-header-scanner-private.h"
 #include "checkpoint/weft-output-transaction-private.h"
 
@@ -23,6 +24,8 @@ struct _WeftSafetensorsSink
   gchar *fingerprint;
   /* GBytes by name, to be written beside the weights. */
   GHashTable *texts;
+  guint n_resumed_files;
+  guint64 n_resumed_bytes;
 };
 
 /* A name below the folder: no way up, not absolute, nothing hidden. */
@@ -155,6 +158,85 @@ copy_other_files (WeftSafetensorsSink *self, GError **error)
   return TRUE;
 }
 
+static void
+add_replaceable_path (WeftSafetensorsSink *self, GFile *folder, const gchar *path)
+{
+  g_autoptr (GFile) file = g_file_new_for_path (path);
+  g_autofree gchar *name = g_file_get_relative_path (folder, file);
+
+  if (name != NULL)
+    weft_output_transaction_add_replaceable (self->transaction, name);
+}
+
+/* The weights of a checkpoint that is replaced, their index, and the record of how it was made. */
+static void
+add_replaceable_weights (WeftSafetensorsSink *self, WeftCheckpoint *old)
+{
+  g_autoptr (GFile) folder = g_file_new_for_path (weft_checkpoint_get_folder (old));
+  const gchar *index_name = weft_checkpoint_get_index_name (old);
+
+  for (guint i = 0; i < weft_checkpoint_get_n_shards (old); i++)
+    add_replaceable_path (self, folder,
+                          weft_file_get_path (weft_shard_get_file (weft_checkpoint_get_shard (old, i))));
+  if (index_name != NULL)
+    {
+      const gchar *shard_path = weft_file_get_path (weft_shard_get_file (weft_checkpoint_get_shard (old, 0)));
+      g_autofree gchar *beside = g_path_get_dirname (shard_path);
+      g_autofree gchar *index_path = g_build_filename (beside, index_name, NULL);
+
+      add_replaceable_path (self, folder, index_path);
+    }
+  weft_output_transaction_add_replaceable (self->transaction, WEFT_PROVENANCE_FILE_NAME);
+}
+
+/* Of the source itself: what was read, and what is carried along. */
+static void
+add_replaceable_of_source (WeftSafetensorsSink *self)
+{
+  const gchar *const *names = weft_checkpoint_get_other_files (self->source);
+
+  add_replaceable_weights (self, self->source);
+  for (guint i = 0; names[i] != NULL; i++)
+    weft_output_transaction_add_replaceable (self->transaction, names[i]);
+}
+
+/* Of another checkpoint: its weights, if it can be read, and files that the output has too. */
+static gboolean
+add_replaceable_of_other (WeftSafetensorsSink *self, const gchar *folder, GError **error)
+{
+  g_autoptr (WeftCheckpoint) old = weft_checkpoint_open_full (folder, NULL, WEFT_IO_BACKEND_PREAD,
+                                                              WEFT_CHECKPOINT_FLAGS_LENIENT, NULL, NULL);
+  g_auto (GStrv) others = NULL;
+  g_auto (GStrv) weights = NULL;
+  g_auto (GStrv) skipped = NULL;
+
+  if (old != NULL)
+    add_replaceable_weights (self, old);
+  if (!weft_checkpoint_files_list (folder, &others, &weights, &skipped, error))
+    return FALSE;
+  for (guint i = 0; others[i] != NULL; i++)
+    if (g_hash_table_contains (self->texts, others[i])
+        || (self->source != NULL
+            && g_strv_contains (weft_checkpoint_get_other_files (self->source), others[i])))
+      weft_output_transaction_add_replaceable (self->transaction, others[i]);
+  return TRUE;
+}
+
+/* Says what may go of a folder that is replaced, before anything is copied: what changes after that stays. */
+static gboolean
+add_replaceable (WeftSafetensorsSink *self, GError **error)
+{
+  const gchar *replaced = weft_output_transaction_get_replaced (self->transaction);
+
+  if (replaced == NULL)
+    return TRUE;
+  if ((self->flags & WEFT_OUTPUT_FLAGS_IN_PLACE) == 0)
+    return add_replaceable_of_other (self, replaced, error);
+  if (weft_checkpoint_get_folder (self->source) != NULL)
+    add_replaceable_of_source (self);
+  return TRUE;
+}
+
 /* The small files come first: they are on their way to the disk while the weights are written. */
 static gboolean
 write_other_files (WeftSafetensorsSink *self, GError **error)
@@ -183,8 +265,10 @@ weft_safetensors_sink_prepare (WeftSink *sink, WeftStateDict *outputs, guint *n_
     return FALSE;
   fingerprint = compute_fingerprint (self);
   *n_batches = weft_shard_layout_get_n_files (self->layout);
+  self->n_resumed_files = 0;
+  self->n_resumed_bytes = 0;
   return weft_output_transaction_begin (self->transaction, fingerprint, error)
-         && write_other_files (self, error);
+         && add_replaceable (self, error) && write_other_files (self, error);
 }
 
 static void
@@ -258,6 +342,11 @@ weft_safetensors_sink_begin_batch (WeftSink *sink, guint batch, GArray *transfer
       fd = weft_output_transaction_create_file (self->transaction, name, size, error);
       if (fd < 0 || !write_header (self, batch, fd, name, error))
         return FALSE;
+    }
+  else
+    {
+      self->n_resumed_files++;
+      self->n_resumed_bytes += size;
     }
   append_transfers (self, batch, fd, transfers);
   return TRUE;
@@ -484,4 +573,50 @@ weft_safetensors_sink_add_text (WeftSafetensorsSink *self, const gchar *name, GB
     }
   g_hash_table_insert (self->texts, g_strdup (name), g_bytes_ref (text));
   return TRUE;
+}
+
+/**
+ * weft_safetensors_sink_get_kept_path:
+ * @self: a sink that was written to
+ *
+ * A folder that is replaced loses the weights that were read (in place) or were its own, the record beside them, and the
+ * other files that the output has too. With anything else in it, it stays under another name.
+ *
+ * Returns: (type filename) (nullable): the folder with what is left of the one that was replaced, `DST.weft-old`, or %NULL if
+ *   nothing is left
+ * Since: 1.0
+ */
+const gchar *
+weft_safetensors_sink_get_kept_path (WeftSafetensorsSink *self)
+{
+  g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self), NULL);
+  return weft_output_transaction_get_kept_path (self->transaction);
+}
+
+/**
+ * weft_safetensors_sink_get_n_resumed_files:
+ * @self: a sink that was written to
+ *
+ * Returns: how many files of weights were kept from an interrupted run
+ * Since: 1.0
+ */
+guint
+weft_safetensors_sink_get_n_resumed_files (WeftSafetensorsSink *self)
+{
+  g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self), 0);
+  return self->n_resumed_files;
+}
+
+/**
+ * weft_safetensors_sink_get_n_resumed_bytes:
+ * @self: a sink that was written to
+ *
+ * Returns: the size of the files that were kept from an interrupted run, in bytes
+ * Since: 1.0
+ */
+guint64
+weft_safetensors_sink_get_n_resumed_bytes (WeftSafetensorsSink *self)
+{
+  g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self), 0);
+  return self->n_resumed_bytes;
 }

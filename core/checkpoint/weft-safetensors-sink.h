@@ -24,8 +24,9 @@ G_DECLARE_FINAL_TYPE (WeftSafetensorsSink, weft_safetensors_sink, WEFT, SAFETENS
 /**
  * WeftOutputFlags:
  * @WEFT_OUTPUT_FLAGS_NONE: an output that exists is refused
- * @WEFT_OUTPUT_FLAGS_FORCE: an output that is a checkpoint is replaced when the new one is complete
- * @WEFT_OUTPUT_FLAGS_IN_PLACE: the output is the source, which is replaced when the new one is complete
+ * @WEFT_OUTPUT_FLAGS_FORCE: an output that is a checkpoint is replaced when the new one is complete; files that are not
+ *   accounted for stay, see weft_safetensors_sink_get_kept_path()
+ * @WEFT_OUTPUT_FLAGS_IN_PLACE: the output is the source, which is replaced when the new one is complete, in the same way
  * @WEFT_OUTPUT_FLAGS_RESUME: files that an interrupted run of the same plan has finished are kept
  * @WEFT_OUTPUT_FLAGS_NO_SYNC: do not wait until the output is on the disk
  *
@@ -53,5 +54,9 @@ WEFT_PUBLIC void weft_safetensors_sink_set_layout (WeftSafetensorsSink *self, We
 WEFT_PUBLIC void weft_safetensors_sink_set_fingerprint (WeftSafetensorsSink *self, const gchar *fingerprint);
 WEFT_PUBLIC gboolean weft_safetensors_sink_add_text (WeftSafetensorsSink *self, const gchar *name,
                                                      GBytes *text, GError **error);
+
+WEFT_PUBLIC const gchar *weft_safetensors_sink_get_kept_path (WeftSafetensorsSink *self);
+WEFT_PUBLIC guint weft_safetensors_sink_get_n_resumed_files (WeftSafetensorsSink *self);
+WEFT_PUBLIC guint64 weft_safetensors_sink_get_n_resumed_bytes (WeftSafetensorsSink *self);
 
 G_END_DECLS

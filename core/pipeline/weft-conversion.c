@@ -89,6 +89,22 @@ begins_with (const gchar *text, const gchar *pattern)
   return TRUE;
 }
 
+/* Whether a pattern has nothing but characters, escaped ones and dots. */
+static gboolean
+is_plain (const gchar *pattern)
+{
+  for (; *pattern != '\0'; pattern++)
+    {
+      gboolean is_escape = pattern[0] == '\\' && (pattern[1] == '\0' || g_ascii_isalnum (pattern[1]));
+
+      if (is_escape || strchr ("()[]{}|?+*^$", *pattern) != NULL)
+        return FALSE;
+      if (*pattern == '\\')
+        pattern++;
+    }
+  return TRUE;
+}
+
 static gint64
 find_number_by_regex (const gchar *tail, const gchar *key)
 {
@@ -112,7 +128,7 @@ weft_conversion_find_number (const gchar *pattern, const gchar *key)
   if (star == NULL)
     return -1;
   tail = star + 2;
-  if (strpbrk (tail, "()[]{}|?+*^$") != NULL || strstr (tail, "\\d") != NULL || strstr (tail, "\\w") != NULL)
+  if (!is_plain (tail))
     return find_number_by_regex (tail, key);
   for (const gchar *at = key + strlen (key); at > key; at--)
     if (at[-1] == '.' && at - key >= 2 && begins_with (at, tail))
@@ -180,6 +196,13 @@ check_numbers (WeftConversion *self, guint pattern, gint64 n_wanted, GError **er
     if (get_source (self, i)->pattern == pattern)
       g_array_append_val (numbers, get_source (self, i)->number);
   g_array_sort (numbers, compare_numbers);
+  if (numbers->len > 0 && g_array_index (numbers, gint64, 0) < 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                   "'%s' needs a number in place of the '*' of '%s' in every name that it is made of",
+                   self->layer, self->source_patterns[pattern]);
+      return FALSE;
+    }
   for (guint i = 0; i < numbers->len && gap < 0; i++)
     {
       gint64 number = g_array_index (numbers, gint64, i);
@@ -206,9 +229,60 @@ check_numbers (WeftConversion *self, guint pattern, gint64 n_wanted, GError **er
   return FALSE;
 }
 
+/* Numbers of experts that a config speaks of, at any place: models name them in several ways. */
+static void
+collect_expert_counts (JsonNode *node, GArray *counts)
+{
+  static const gchar *const names[] = { "num_local_experts", "num_experts", "n_routed_experts",
+                                        "moe_num_experts" };
+  g_autoptr (GList) members = NULL;
+
+  if (node == NULL || !JSON_NODE_HOLDS_OBJECT (node))
+    return;
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      JsonNode *value = json_object_get_member (json_node_get_object (node), names[i]);
+
+      if (value != NULL && JSON_NODE_HOLDS_VALUE (value) && json_node_get_value_type (value) == G_TYPE_INT64)
+        {
+          gint64 count = json_node_get_int (value);
+
+          g_array_append_val (counts, count);
+        }
+    }
+  members = json_object_get_values (json_node_get_object (node));
+  for (GList *member = members; member != NULL; member = member->next)
+    collect_expert_counts (member->data, counts);
+}
+
+/* Numbers without a hole may still lack the last ones: the config says how many experts there are. */
+static gboolean
+check_expert_count (WeftConversion *self, gint64 n_found, WeftOpContext *facts, GError **error)
+{
+  g_autoptr (GArray) counts = g_array_new (FALSE, FALSE, sizeof (gint64));
+  gint64 most = 0;
+
+  if (strstr (self->source_patterns[0], "experts.*.") == NULL)
+    return TRUE;
+  collect_expert_counts (weft_op_context_get_config (facts), counts);
+  for (guint i = 0; i < counts->len; i++)
+    {
+      if (g_array_index (counts, gint64, i) == n_found)
+        return TRUE;
+      most = MAX (most, g_array_index (counts, gint64, i));
+    }
+  if (n_found >= most)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+               "'%s' is made of experts 0-%" G_GINT64_FORMAT ", the config speaks of %" G_GINT64_FORMAT
+               "; the last ones are missing in the checkpoint",
+               self->layer, n_found - 1, most);
+  return FALSE;
+}
+
 /* A stacked list has to be complete: numbers without a hole, equal for all sources, and every source there. */
 static gboolean
-check_complete (WeftConversion *self, WeftOpTraits traits, GError **error)
+check_complete (WeftConversion *self, WeftOpTraits traits, WeftOpContext *facts, GError **error)
 {
   guint n_patterns = g_strv_length (self->source_patterns);
   g_autofree gboolean *is_there = g_new0 (gboolean, n_patterns);
@@ -233,7 +307,7 @@ check_complete (WeftConversion *self, WeftOpTraits traits, GError **error)
   for (guint i = 0; ok && i < n_patterns; i++)
     if (is_there[i] && strstr (self->source_patterns[i], "*.") != NULL)
       ok = check_numbers (self, i, n_wanted, error);
-  return ok;
+  return ok && check_expert_count (self, n_wanted, facts, error);
 }
 
 static WeftOpContext *
@@ -357,7 +431,7 @@ weft_conversion_run (WeftConversion *self, WeftStateDict *published, WeftDtype r
       return TRUE;
     }
   traits = get_chain_traits (self);
-  if (!check_complete (self, traits, error))
+  if (!check_complete (self, traits, facts, error))
     return FALSE;
   inputs = weft_tensor_groups_new ();
   for (guint i = 0; i < self->sources->len; i++)

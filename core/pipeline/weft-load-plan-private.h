@@ -30,3 +30,5 @@ struct _WeftLoadPlan
 };
 
 const gchar *weft_load_plan_get_base_model_prefix (WeftLoadPlan *self);
+/* Says what of the checkpoint's folder is neither read nor carried along. */
+void weft_note_left_files (WeftLoadReport *report, WeftCheckpoint *checkpoint);

@@ -9,6 +9,9 @@
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
 
+/* How many files a finding names before the rest is counted. */
+#define N_NAMED_FILES 6
+
 G_DEFINE_FINAL_TYPE (WeftLoadPlan, weft_load_plan, G_TYPE_OBJECT)
 
 static void
@@ -80,6 +83,22 @@ find_model (WeftLoadPlan *self, GError **error)
   return TRUE;
 }
 
+/* Most models need rules; one that has none may be plain, or unknown. */
+static void
+note_no_mapping (WeftLoadPlan *self)
+{
+  const gchar *name = self->tree != NULL ? weft_module_tree_get_model_type (self->tree) : NULL;
+
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
+    if (weft_caller_rules_is_of_model (weft_transform_list_get_transform (self->transforms, i)))
+      return;
+  weft_load_report_add (
+      self->report, WEFT_FINDING_NOTE, name != NULL ? name : "no model type",
+      name != NULL ? "there is no mapping for this model type: its tensors keep their names and layout"
+                   : "config.json names no model type, so that no mapping applies: tensors keep their "
+                     "names and layout (name one with --model-type or --mapping)");
+}
+
 static gboolean
 find_transforms (WeftLoadPlan *self, GError **error)
 {
@@ -104,7 +123,10 @@ find_transforms (WeftLoadPlan *self, GError **error)
         self->report, WEFT_FINDING_NOTE, custom[i],
         "is custom code of the checkpoint; it gets no shipped mapping, and no foreign code is run "
         "(register a mapping under its name to convert it)");
-  return self->transforms != NULL;
+  if (self->transforms == NULL)
+    return FALSE;
+  note_no_mapping (self);
+  return TRUE;
 }
 
 static const gchar *
@@ -256,6 +278,12 @@ add_key (WeftLoadPlan *self, guint position, GError **error)
   if (renamed == NULL)
     return FALSE;
   name = weft_renamed_key_get_name (renamed);
+  if (*name == '\0' && *key != '\0')
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+                   "the rules leave nothing of the name '%s'; `weft explain` shows which", key);
+      return FALSE;
+    }
   if (self->model_keys != NULL && !g_hash_table_contains (self->model_keys, name))
     return add_unexpected (self, position, error);
   self->n_known++;
@@ -539,6 +567,36 @@ find_missing (WeftLoadPlan *self)
     }
 }
 
+/* One finding for several files: how many, and the first ones. */
+static void
+note_files (WeftLoadReport *report, const gchar *const *files, const gchar *reason)
+{
+  guint n = g_strv_length ((GStrv) files);
+  g_autofree gchar *subject = g_strdup_printf ("%u %s", n, n == 1 ? "entry" : "entries");
+  g_autoptr (GString) detail = g_string_new (reason);
+
+  if (n == 0)
+    return;
+  for (guint i = 0; i < MIN (n, N_NAMED_FILES); i++)
+    {
+      g_autofree gchar *name = g_filename_display_name (files[i]);
+
+      g_string_append_printf (detail, "%s%s", i == 0 ? ": " : ", ", name);
+    }
+  if (n > N_NAMED_FILES)
+    g_string_append_printf (detail, " and %u more", n - N_NAMED_FILES);
+  weft_load_report_add (report, WEFT_FINDING_NOTE, subject, detail->str);
+}
+
+void
+weft_note_left_files (WeftLoadReport *report, WeftCheckpoint *checkpoint)
+{
+  note_files (report, weft_checkpoint_get_unused_files (checkpoint),
+              "not carried along, holding weights that were not read");
+  note_files (report, weft_checkpoint_get_skipped_files (checkpoint),
+              "not carried along, being a folder of a tool, a link to a folder or no regular file");
+}
+
 static gboolean
 compile (WeftLoadPlan *self, GError **error)
 {
@@ -559,6 +617,7 @@ compile (WeftLoadPlan *self, GError **error)
   for (guint i = 0; i < self->conversions->len; i++)
     if (!run_conversion (self, self->conversions->pdata[i], model, published_facts, error))
       return FALSE;
+  weft_note_left_files (self->report, self->checkpoint);
   if (self->model_keys != NULL)
     find_missing (self);
   else

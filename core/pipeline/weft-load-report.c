@@ -16,6 +16,7 @@ struct _WeftLoadReport
   GObject parent_instance;
 
   GArray *findings[N_KINDS];
+  gboolean is_sorted[N_KINDS];
 };
 
 G_DEFINE_FINAL_TYPE (WeftLoadReport, weft_load_report, G_TYPE_OBJECT)
@@ -80,13 +81,25 @@ void
 weft_load_report_add (WeftLoadReport *self, WeftFinding kind, const gchar *name, const gchar *detail)
 {
   Finding finding = { g_strdup (name), g_strdup (detail) };
-  guint at = self->findings[kind]->len;
 
-  /* Findings arrive nearly sorted. */
-  while (at > 0
-         && weft_text_compare_natural (g_array_index (self->findings[kind], Finding, at - 1).name, name) > 0)
-    at--;
-  g_array_insert_val (self->findings[kind], at, finding);
+  g_array_append_val (self->findings[kind], finding);
+  self->is_sorted[kind] = FALSE;
+}
+
+static gint
+compare_findings (gconstpointer a, gconstpointer b)
+{
+  return weft_text_compare_natural (((const Finding *) a)->name, ((const Finding *) b)->name);
+}
+
+/* Findings of a kind in the order of their names. */
+static GArray *
+get_findings (WeftLoadReport *self, guint kind)
+{
+  if (!self->is_sorted[kind])
+    g_array_sort (self->findings[kind], compare_findings);
+  self->is_sorted[kind] = TRUE;
+  return self->findings[kind];
 }
 
 /**
@@ -115,8 +128,9 @@ weft_load_report_count (WeftLoadReport *self, WeftFinding kind)
 const gchar *
 weft_load_report_get_name (WeftLoadReport *self, WeftFinding kind, guint position)
 {
-  return position < self->findings[kind]->len ? g_array_index (self->findings[kind], Finding, position).name
-                                              : NULL;
+  return position < self->findings[kind]->len
+             ? g_array_index (get_findings (self, kind), Finding, position).name
+             : NULL;
 }
 
 /**
@@ -131,8 +145,9 @@ weft_load_report_get_name (WeftLoadReport *self, WeftFinding kind, guint positio
 const gchar *
 weft_load_report_get_detail (WeftLoadReport *self, WeftFinding kind, guint position)
 {
-  return position < self->findings[kind]->len ? g_array_index (self->findings[kind], Finding, position).detail
-                                              : NULL;
+  return position < self->findings[kind]->len
+             ? g_array_index (get_findings (self, kind), Finding, position).detail
+             : NULL;
 }
 
 /**
@@ -170,7 +185,7 @@ weft_load_report_to_json (WeftLoadReport *self)
       json_builder_begin_array (builder);
       for (guint i = 0; i < self->findings[kind]->len; i++)
         {
-          const Finding *finding = &g_array_index (self->findings[kind], Finding, i);
+          const Finding *finding = &g_array_index (get_findings (self, kind), Finding, i);
 
           json_builder_begin_object (builder);
           json_builder_set_member_name (builder, "name");
@@ -207,7 +222,7 @@ weft_load_report_to_text (WeftLoadReport *self, guint n_lines)
     {
       for (guint i = 0; i < MIN (n_lines, self->findings[kind]->len); i++)
         {
-          const Finding *finding = &g_array_index (self->findings[kind], Finding, i);
+          const Finding *finding = &g_array_index (get_findings (self, kind), Finding, i);
 
           g_string_append_printf (text, "%-14s  %s%s%s\n", titles[kind], finding->name,
                                   finding->detail != NULL ? ": " : "",

@@ -18,6 +18,8 @@ typedef struct
   GPtrArray *headers;
   /* Hex digests, or NULL where none was taken. */
   GPtrArray *hashes;
+  /* The record that the source itself had, as text, if it was the output of a conversion. */
+  gchar *previous;
   gchar *index_name;
   GBytes *index;
   GPtrArray *conversions;

@@ -55,8 +55,10 @@ weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **e
     {
       gsize n_bytes = MIN (HASH_BUFFER_BYTES, size - offset);
 
-      ok = !g_cancellable_set_error_if_cancelled (cancellable, error)
-           && weft_file_read (file, offset, buffer, n_bytes, error);
+      ok = !g_cancellable_is_cancelled (cancellable);
+      if (!ok)
+        g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "cancelled");
+      ok = ok && weft_file_read (file, offset, buffer, n_bytes, error);
       if (ok)
         XXH3_128bits_update (state, buffer, n_bytes);
     }
@@ -178,6 +180,29 @@ has_written_output (WeftLoadPlan *plan, const WeftConversion *conversion)
   return FALSE;
 }
 
+/* What was converted may itself be the output of a conversion: its record is kept, so that it can be reverted further. */
+static gboolean
+append_previous (GString *json, WeftCheckpoint *checkpoint, GError **error)
+{
+  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+  g_autofree gchar *text = NULL;
+  g_autoptr (GError) local_error = NULL;
+
+  if (path == NULL || !g_file_test (path, G_FILE_TEST_IS_REGULAR))
+    return TRUE;
+  if (!g_file_get_contents (path, &text, NULL, &local_error) || !g_utf8_validate (text, -1, NULL))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path,
+                   local_error != NULL ? local_error->message : "it is no UTF-8 text");
+      return FALSE;
+    }
+  g_string_append (json, "  \"previous\": ");
+  append_text (json, text);
+  g_string_append (json, ",\n");
+  return TRUE;
+}
+
 GBytes *
 weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
 {
@@ -187,6 +212,8 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
 
   g_string_append_printf (json, "%d, \"weft\": \"%s\", \"dtype\": \"%s\",\n", WEFT_PROVENANCE_VERSION,
                           WEFT_VERSION, weft_load_options_get_dtype (plan->options));
+  if (!append_previous (json, plan->checkpoint, error))
+    return NULL;
   g_string_append (json, "  \"source_index\": ");
   if (index != NULL)
     {
@@ -228,6 +255,7 @@ weft_provenance_free (WeftProvenance *self)
   g_clear_pointer (&self->headers, g_ptr_array_unref);
   g_clear_pointer (&self->hashes, g_ptr_array_unref);
   g_free (self->index_name);
+  g_free (self->previous);
   g_free (self->checksum);
   g_clear_pointer (&self->index, g_bytes_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
@@ -359,13 +387,17 @@ read_rules (JsonNode *root, GPtrArray *rules, const gchar *path, GError **error)
 }
 
 static gint64
-get_int (JsonArray *array, guint i)
+read_int (JsonNode *node)
 {
-  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
-
   return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
              ? json_node_get_int (node)
              : G_MININT64;
+}
+
+static gint64
+get_int (JsonArray *array, guint i)
+{
+  return read_int (i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL);
 }
 
 static const gchar *
@@ -427,11 +459,9 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
 {
   JsonArray *outputs = get_array (node, "outputs");
   JsonArray *sources = get_array (node, "sources");
-  JsonNode *rule_node = weft_json_lookup (node, "rule");
   const gchar *layer = get_text (node, "layer");
   const gchar *lossy = get_text (node, "lossy");
-  gint64 rule =
-      rule_node != NULL && JSON_NODE_HOLDS_VALUE (rule_node) ? json_node_get_int (rule_node) : G_MININT64;
+  gint64 rule = read_int (weft_json_lookup (node, "rule"));
   WeftWeightConverter *converter = NULL;
   g_autoptr (WeftConversion) self = NULL;
   guint n_sources, n_targets;
@@ -546,6 +576,7 @@ weft_provenance_load (const gchar *path, GError **error)
                    path, json_node_get_int (version), WEFT_PROVENANCE_VERSION);
       return NULL;
     }
+  self->previous = g_strdup (get_text (root, "previous"));
   if (!read_index (self, root, path, error) || !read_files (self, root, path, error)
       || !read_conversions (self, root, path, error))
     return NULL;

@@ -431,6 +431,7 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
     }
   else if (!revert_by_mapping (self, error))
     return NULL;
+  weft_note_left_files (self->report, checkpoint);
   return g_steal_pointer (&self);
 }
 
@@ -458,6 +459,19 @@ lay_out (WeftRevertPlan *self, GError **error)
   return weft_shard_layout_new_assigned (self->outputs, (const guint *) (gpointer) self->shards->data,
                                          self->shards->len, metadata,
                                          weft_checkpoint_get_index_metadata (self->checkpoint), error);
+}
+
+/* What was converted was itself the output of a conversion: it gets its record back. */
+static gboolean
+restore_previous (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
+{
+  g_autoptr (GBytes) text = NULL;
+
+  if (self->provenance == NULL || self->provenance->previous == NULL
+      || weft_safetensors_sink_is_single_file (sink))
+    return TRUE;
+  text = g_bytes_new (self->provenance->previous, strlen (self->provenance->previous));
+  return weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, text, error);
 }
 
 /**
@@ -515,6 +529,8 @@ weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftT
         return FALSE;
       weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
       weft_safetensors_sink_set_fingerprint (WEFT_SAFETENSORS_SINK (sink), self->fingerprint);
+      if (!restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error))
+        return FALSE;
     }
   return weft_sink_write (sink, self->outputs, options, counters, cancellable, error);
 }

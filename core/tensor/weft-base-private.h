@@ -25,6 +25,8 @@ typedef enum
   WEFT_POINTWISE_SHIFT,
 } WeftPointwise;
 
+#define WEFT_MAX_DEPTH 128
+
 typedef struct _WeftBase WeftBase;
 
 struct _WeftBase
@@ -34,6 +36,8 @@ struct _WeftBase
   guint8 dtype;
   /* Some element comes from a source that is to be read on the owner's thread. */
   guint8 needs_owner;
+  /* How many computations stand on one another. Each is a level of recursion and takes buffers. */
+  guint8 depth;
   gint64 n_elements;
   union
   {
@@ -72,5 +76,6 @@ WeftBase *weft_base_new_pointwise (WeftBase *input, WeftPointwise function, Weft
 WeftBase *weft_base_ref (WeftBase *self);
 void weft_base_unref (WeftBase *self);
 gboolean weft_base_equal (const WeftBase *a, const WeftBase *b);
+gboolean weft_base_check_depth (const WeftBase *self, const gchar *operation, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftBase, weft_base_unref)

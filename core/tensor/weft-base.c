@@ -71,6 +71,7 @@ weft_base_new_pointwise (WeftBase *input, WeftPointwise function, WeftDtype dtyp
     return weft_base_ref (input->pointwise.input);
   self = weft_base_new (WEFT_BASE_POINTWISE, dtype, input->n_elements);
   self->needs_owner = input->needs_owner;
+  self->depth = input->depth + 1;
   self->pointwise.input = weft_base_ref (input);
   self->pointwise.function = function;
   self->pointwise.operand = operand;
@@ -133,5 +134,16 @@ weft_base_equal (const WeftBase *a, const WeftBase *b)
   if (a->kind == WEFT_BASE_POINTWISE)
     return a->pointwise.function == b->pointwise.function && a->pointwise.operand == b->pointwise.operand
            && weft_base_equal (a->pointwise.input, b->pointwise.input);
+  return FALSE;
+}
+
+gboolean
+weft_base_check_depth (const WeftBase *self, const gchar *operation, GError **error)
+{
+  if (self->depth <= WEFT_MAX_DEPTH)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+               "%s: the elements are computed in more than %d steps; convert in two, with a file between",
+               operation, WEFT_MAX_DEPTH);
   return FALSE;
 }

@@ -65,6 +65,7 @@ add_segment (WeftCutter *self, gsize transfer, guint64 at, WeftSegment segment, 
       g_array_set_clear_func (self->fill->segments, weft_segment_clear);
     }
   segment.at = self->fill->n_bytes;
+  segment.transfer = transfer;
   g_array_append_val (self->fill->segments, segment);
   self->fill->n_bytes += segment.n_bytes;
   self->fill->last_transfer = transfer;
@@ -140,6 +141,7 @@ add_run (WeftCutter *self, gsize transfer, guint64 at, const WeftPiece *piece, g
 typedef struct
 {
   GArray *segments;
+  gsize transfer;
   gint64 start;
   gsize unit_bytes;
 } Collector;
@@ -149,6 +151,7 @@ collect_segment (const WeftPiece *piece, gpointer user_data, GError **error)
 {
   Collector *collector = user_data;
   WeftSegment segment = { .at = (gsize) (piece->destination - collector->start) * collector->unit_bytes,
+                          .transfer = collector->transfer,
                           .piece = g_memdup2 (piece, sizeof *piece) };
 
   weft_base_ref (piece->base);
@@ -165,7 +168,7 @@ add_tile (WeftCutter *self, gsize transfer, guint first, guint last, gint64 star
   gsize unit_bytes = weft_dtype_get_unit_bytes (destination->tensor->dtype);
   WeftTask *task = weft_task_new (WEFT_TASK_FILL, transfer, destination, (guint64) start * unit_bytes,
                                   (gsize) length * unit_bytes);
-  Collector collector = { NULL, start, unit_bytes };
+  Collector collector = { NULL, transfer, start, unit_bytes };
 
   task->segments = g_array_new (FALSE, FALSE, sizeof (WeftSegment));
   g_array_set_clear_func (task->segments, weft_segment_clear);
@@ -196,7 +199,7 @@ add_tiles (WeftCutter *self, gsize transfer, guint first, guint last, gint64 sta
   gsize unit_bytes = weft_dtype_get_unit_bytes (self->transfers[transfer].tensor->dtype);
   gint64 step = MAX (1, (gint64) (self->tile_bytes / unit_bytes));
 
-  for (gint64 done = 0; done < length; done += step)
+  for (gint64 done = 0; done < length && !self->is_stopped; done += step)
     if (!add_tile (self, transfer, first, last, start + done, MIN (step, length - done), error))
       return FALSE;
   return TRUE;

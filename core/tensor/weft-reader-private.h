@@ -28,6 +28,8 @@ gboolean weft_reader_fill (WeftReader *self, const WeftPiece *piece, guint8 *ori
 /* Notes a run of a file. */
 void weft_reader_add_run (WeftReader *self, WeftFile *file, guint64 offset, guint8 *destination,
                           gsize n_bytes);
+/* Forgets what a fill that failed has left: runs whose destinations are soon reused, and buffers. */
+void weft_reader_forget (WeftReader *self);
 /* Reads the runs that were noted. */
 gboolean weft_reader_flush (WeftReader *self, GError **error);
 /* Fills @buffer with all elements of @tensor. */

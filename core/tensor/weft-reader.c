@@ -79,6 +79,13 @@ weft_reader_add_run (WeftReader *self, WeftFile *file, guint64 offset, guint8 *d
   g_array_append_val (self->runs, run);
 }
 
+void
+weft_reader_forget (WeftReader *self)
+{
+  g_array_set_size (self->runs, 0);
+  self->scratch_depth = 0;
+}
+
 static gint
 compare_runs (gconstpointer a, gconstpointer b)
 {
@@ -218,12 +225,15 @@ get_source_span (const WeftPiece *piece, gsize unit_bytes)
   return (gsize) (weft_piece_get_last_source (piece) - piece->source + 1) * unit_bytes;
 }
 
+/* How many rounds of the loop that moves furthest fit into @limit bytes of the source: fewer than it has if the whole span
+ * does not fit. */
 static gint64
 get_rounds_within (const WeftPiece *piece, gsize unit_bytes, gsize limit)
 {
-  gint64 stride = piece->loops[find_outer_loop (piece)].source;
+  WeftLoop outer = piece->loops[find_outer_loop (piece)];
+  gint64 reach = weft_piece_get_last_source (piece) - piece->source - (outer.extent - 1) * outer.source;
 
-  return stride > 0 ? (gint64) (limit / unit_bytes) / stride : G_MAXINT64;
+  return outer.source > 0 ? ((gint64) (limit / unit_bytes) - 1 - reach) / outer.source + 1 : G_MAXINT64;
 }
 
 static gboolean
@@ -397,7 +407,7 @@ fill_pointwise_band (WeftReader *self, const WeftPiece *piece, guint8 *origin, G
 
   if (piece->n_loops > 0 && has_wide_hole (self, piece, unit_bytes))
     return fill_in_rounds (self, piece, origin, 1, fill_pointwise_band, error);
-  if (piece->n_loops > 0 && n_elements / (gsize) unit_elements * unit_bytes > self->limit)
+  if (piece->n_loops > 0 && get_source_span (piece, unit_bytes) > self->limit)
     return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
                            fill_pointwise_band, error);
   band.n_loops = 1;
@@ -583,6 +593,21 @@ kernel_fill_localise (const KernelFill *self, const WeftRegion *region, WeftPiec
   piece->source = address;
 }
 
+/* Makes @part of the rounds [first, first + count) of a loop. A single round loses the loop; nothing else is joined, since
+ * a joined loop would carry over an axis of the kernel's output. */
+static void
+take_rounds (const WeftPiece *piece, guint loop, gint64 first, gint64 count, WeftPiece *part)
+{
+  weft_piece_copy (part, piece);
+  part->destination += first * piece->loops[loop].destination;
+  part->source += first * piece->loops[loop].source;
+  part->loops[loop].extent = count;
+  if (count > 1)
+    return;
+  part->n_loops--;
+  memmove (&part->loops[loop], &part->loops[loop + 1], (part->n_loops - loop) * sizeof (WeftLoop));
+}
+
 /* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region is too large. */
 static gboolean
 kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
@@ -603,15 +628,11 @@ kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
 
       if (region.extent[axis] > self->block[axis])
         {
-          gint64 half = piece->loops[outer].extent / 2;
-          WeftPiece second = *piece;
+          gint64 extent = piece->loops[outer].extent;
+          WeftPiece second;
 
-          local.loops[outer].extent = half;
-          second.loops[outer].extent -= half;
-          second.destination += half * piece->loops[outer].destination;
-          second.source += half * piece->loops[outer].source;
-          weft_piece_normalise (&local);
-          weft_piece_normalise (&second);
+          take_rounds (piece, outer, 0, extent / 2, &local);
+          take_rounds (piece, outer, extent / 2, extent - extent / 2, &second);
           return kernel_fill_run (self, &local, error) && kernel_fill_run (self, &second, error);
         }
     }

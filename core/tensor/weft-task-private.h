@@ -9,6 +9,7 @@ typedef struct
 {
   gsize at;
   gsize n_bytes;
+  gsize transfer;
   WeftFile *file;
   guint64 offset;
   WeftPiece *piece;
@@ -38,6 +39,8 @@ typedef struct
   /* Transfers that this task helps to fill. */
   gsize first_transfer;
   gsize last_transfer;
+  /* The one to name if the task fails. */
+  gsize current_transfer;
 } WeftTask;
 
 /* What a thread keeps from task to task. */

@@ -20,7 +20,7 @@ weft_task_new (WeftTaskKind kind, gsize transfer, const WeftTransfer *destinatio
   self->offset = destination->offset + at;
   self->memory = destination->fd < 0 ? (guint8 *) destination->memory + at : NULL;
   self->n_bytes = n_bytes;
-  self->first_transfer = self->last_transfer = transfer;
+  self->first_transfer = self->last_transfer = self->current_transfer = transfer;
   return self;
 }
 
@@ -141,6 +141,7 @@ run_fill (WeftTask *task, WeftReader *reader, guint8 *buffer, GError **error)
     {
       const WeftSegment *segment = &g_array_index (task->segments, WeftSegment, i);
 
+      task->current_transfer = segment->transfer;
       if (segment->piece == NULL)
         weft_reader_add_run (reader, segment->file, segment->offset, target + segment->at, segment->n_bytes);
       else if (!weft_reader_fill (reader, segment->piece, target + segment->at, error))
@@ -256,16 +257,11 @@ run_block (WeftTask *task, WeftWorker *worker, GError **error)
              || write_runs (task, &task->piece, unit_bytes, run_bytes, buffer, n_bytes, error));
 }
 
-gboolean
-weft_worker_run (WeftWorker *self, WeftTask *task, GCancellable *cancellable, GError **error)
+static gboolean
+run_task (WeftWorker *self, WeftTask *task, GError **error)
 {
   guint8 *buffer = NULL;
 
-  if (g_cancellable_is_cancelled (cancellable))
-    {
-      g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "cancelled");
-      return FALSE;
-    }
   if (task->kind == WEFT_TASK_COPY)
     return run_copy (task, &self->reader, self->tile_bytes, error);
   if (task->kind == WEFT_TASK_BLOCK)
@@ -273,4 +269,18 @@ weft_worker_run (WeftWorker *self, WeftTask *task, GCancellable *cancellable, GE
   if (task->memory == NULL)
     buffer = worker_ensure_buffer (self, MAX (task->n_bytes, self->tile_bytes), task->offset);
   return run_fill (task, &self->reader, buffer, error);
+}
+
+gboolean
+weft_worker_run (WeftWorker *self, WeftTask *task, GCancellable *cancellable, GError **error)
+{
+  if (g_cancellable_is_cancelled (cancellable))
+    {
+      g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "cancelled");
+      return FALSE;
+    }
+  if (run_task (self, task, error))
+    return TRUE;
+  weft_reader_forget (&self->reader);
+  return FALSE;
 }

@@ -411,7 +411,7 @@ weft_tensor_split (WeftTensor *self, gint axis, const gint64 *lengths, gsize n_l
  * @error: return location
  *
  * Returns: (transfer container) (element-type WeftTensor): one tensor of rank r - 1 for each index of @axis
- * Errors: %WEFT_ERROR_SHAPE if there is no such axis
+ * Errors: %WEFT_ERROR_SHAPE if there is no such axis, %WEFT_ERROR_LIMIT if it has more than 65536 indices
  * Since: 1.0
  */
 GPtrArray *
@@ -423,6 +423,14 @@ weft_tensor_unstack (WeftTensor *self, gint axis, GError **error)
 
   if (!weft_shape_resolve_axis (&self->shape, axis, &k, error))
     return NULL;
+  /* Another extent of 0 lets an axis of any size into a file. */
+  if (self->shape.dims[k] > WEFT_MAX_PIECES)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                   "unstack: axis %u has %" G_GINT64_FORMAT " indices, more than %d", k, self->shape.dims[k],
+                   WEFT_MAX_PIECES);
+      return NULL;
+    }
   remove_axis (&shape, k);
   for (gint64 i = 0; i < self->shape.dims[k]; i++)
     {

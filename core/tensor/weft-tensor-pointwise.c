@@ -80,6 +80,11 @@ map_bases (WeftTensor *self, WeftPointwise function, WeftDtype dtype, gdouble op
           mapped = weft_base_new_pointwise (piece.base, function, dtype, operand);
         }
       piece.base = mapped;
+      if (!weft_base_check_depth (mapped, operation, error))
+        {
+          weft_layout_builder_clear (&builder);
+          return NULL;
+        }
       if (!convert_units (&piece, self->dtype, dtype))
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
@@ -106,7 +111,8 @@ map_bases (WeftTensor *self, WeftPointwise function, WeftDtype dtype, gdouble op
  * Converts values: to nearest, ties to even; F8_E4M3 saturates at 448. A widening cast that is cast back cancels.
  *
  * Returns: (transfer full): a tensor of the same shape
- * Errors: %WEFT_ERROR_DTYPE if there is no such conversion, %WEFT_ERROR_SHAPE for sub-byte elements that share bytes
+ * Errors: %WEFT_ERROR_DTYPE if there is no such conversion, %WEFT_ERROR_SHAPE for sub-byte elements that share bytes,
+ *   %WEFT_ERROR_LIMIT if too many computations stand on one another
  * Since: 1.0
  */
 WeftTensor *
@@ -131,7 +137,7 @@ weft_tensor_cast (WeftTensor *self, WeftDtype dtype, GError **error)
  * @error: return location
  *
  * Returns: (transfer full): the same bits under another dtype
- * Errors: %WEFT_ERROR_DTYPE if the width differs
+ * Errors: %WEFT_ERROR_DTYPE if the width differs, %WEFT_ERROR_LIMIT if too many computations stand on one another
  * Since: 1.0
  */
 WeftTensor *
@@ -178,7 +184,8 @@ arithmetic (WeftTensor *self, WeftPointwise function, gdouble operand, const gch
  * Computes in F32 (F64 for F64) and rounds once.
  *
  * Returns: (transfer full): a tensor of the same dtype and shape
- * Errors: %WEFT_ERROR_DTYPE if the dtype has no such arithmetic
+ * Errors: %WEFT_ERROR_DTYPE if the dtype has no such arithmetic, %WEFT_ERROR_LIMIT if too many computations stand on one
+ *   another
  * Since: 1.0
  */
 WeftTensor *
@@ -196,7 +203,8 @@ weft_tensor_scale (WeftTensor *self, gdouble factor, GError **error)
  * Computes in F32 (F64 for F64) and rounds once.
  *
  * Returns: (transfer full): a tensor of the same dtype and shape
- * Errors: %WEFT_ERROR_DTYPE if the dtype has no such arithmetic
+ * Errors: %WEFT_ERROR_DTYPE if the dtype has no such arithmetic, %WEFT_ERROR_LIMIT if too many computations stand on one
+ *   another
  * Since: 1.0
  */
 WeftTensor *

@@ -254,6 +254,30 @@ weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims, 
   return tensor_new_from_base (dtype, &shape, base, 1);
 }
 
+static guint8
+tensor_get_depth (WeftTensor *self)
+{
+  guint8 depth = 0;
+
+  for (guint i = 0; i < self->layout.n_pieces; i++)
+    depth = MAX (depth, self->layout.pieces[i].base->depth);
+  return depth;
+}
+
+/* The output of a kernel is cut into boxes, whose rows have to be whole bytes. */
+static gboolean
+check_rows (WeftDtype dtype, const WeftShape *shape, GError **error)
+{
+  g_autofree gchar *text = NULL;
+
+  if (shape->rank == 0 || shape->dims[shape->rank - 1] % weft_dtype_get_unit_elements (dtype) == 0)
+    return TRUE;
+  text = weft_shape_to_string (shape);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "the rows of %s of shape %s are no whole bytes",
+               weft_dtype_get_name (dtype), text);
+  return FALSE;
+}
+
 /**
  * weft_tensor_new_from_kernel: (skip)
  * @kernel: the kernel, which must stay valid
@@ -267,7 +291,8 @@ weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims, 
  * @error: return location
  *
  * Returns: (transfer full): a tensor that is computed when it is read
- * Errors: as for any shape
+ * Errors: as for any shape, %WEFT_ERROR_SHAPE if the rows of a sub-byte dtype are no whole bytes,
+ *   %WEFT_ERROR_LIMIT if too many computations stand on one another
  * Since: 1.0
  */
 WeftTensor *
@@ -279,7 +304,7 @@ weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params, GDestroy
   WeftBase *base;
   gint64 n_bytes;
 
-  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
+  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error) || !check_rows (dtype, &shape, error))
     {
       if (destroy != NULL)
         destroy (params);
@@ -296,6 +321,12 @@ weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params, GDestroy
     {
       base->kernel.inputs[i] = weft_tensor_ref (inputs[i]);
       base->needs_owner |= weft_tensor_needs_owner (inputs[i]);
+      base->depth = MAX (base->depth, tensor_get_depth (inputs[i]) + 1);
+    }
+  if (!weft_base_check_depth (base, kernel->name, error))
+    {
+      weft_base_unref (base);
+      return NULL;
     }
   return tensor_new_from_base (dtype, &shape, base, 1);
 }

@@ -62,7 +62,7 @@ settle_task (Execution *self, WeftTask *task, GError *error)
 {
   if (error != NULL && self->error == NULL)
     {
-      const gchar *name = self->transfers[task->first_transfer].name;
+      const gchar *name = self->transfers[task->current_transfer].name;
 
       self->error = g_error_copy (error);
       self->cutter.is_stopped = TRUE;
@@ -229,7 +229,12 @@ weft_transfer_execute (const WeftTransfer *transfers, gsize n_transfers, const W
   ok = execution_start (&execution, &execution.error);
   for (gsize i = 0; ok && execution.error == NULL && i < n_transfers; i++)
     {
-      ok = weft_cutter_add (&execution.cutter, i, &execution.error);
+      g_autoptr (GError) cut_error = NULL;
+
+      ok = weft_cutter_add (&execution.cutter, i, &cut_error);
+      /* A task of an earlier part may have failed meanwhile. */
+      if (!ok && execution.error == NULL)
+        execution.error = g_steal_pointer (&cut_error);
       release_transfers (&execution, i + 1);
     }
   if (ok && execution.error == NULL)

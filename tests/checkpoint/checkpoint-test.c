@@ -204,6 +204,7 @@ test_parts (void)
   g_autoptr (GBytes) header = NULL;
   g_autofree gchar *others = NULL;
   g_autofree gchar *unused = NULL;
+  g_autofree gchar *skipped = NULL;
   WeftShard *shard;
 
   write_files (
@@ -228,6 +229,8 @@ test_parts (void)
   g_assert_cmpstr (others, ==, ".gitattributes blobs/abc broken config.json sub/deep/a.txt tokenizer.json");
   unused = g_strjoinv (" ", (GStrv) weft_checkpoint_get_unused_files (checkpoint));
   g_assert_cmpstr (unused, ==, "old.safetensors pytorch_model.bin sub/m.pth");
+  skipped = g_strjoinv (" ", (GStrv) weft_checkpoint_get_skipped_files (checkpoint));
+  g_assert_cmpstr (skipped, ==, ".git");
   shard = weft_checkpoint_get_shard (checkpoint, 0);
   g_assert_cmpstr (weft_shard_get_file_name (shard), ==, "m-1.safetensors");
   g_assert_cmpuint (weft_shard_get_n_tensors (shard), ==, 2);

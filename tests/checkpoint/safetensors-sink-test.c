@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,6 +19,18 @@ fallocate (int fd, int mode, off_t offset, off_t length)
   if (n_allocations_left-- > 0)
     return (int) syscall (SYS_fallocate, fd, mode, offset, length);
   errno = ENOSPC;
+  return -1;
+}
+
+/* Stands in for the C library's: a file system that cannot exchange two names, if that is wanted. */
+static gboolean can_exchange = TRUE;
+
+int
+renameat2 (int from_folder, const char *from, int to_folder, const char *to, unsigned int flags)
+{
+  if ((flags & RENAME_EXCHANGE) == 0 || can_exchange)
+    return (int) syscall (SYS_renameat2, from_folder, from, to_folder, to, flags);
+  errno = EINVAL;
   return -1;
 }
 
@@ -47,6 +60,7 @@ fixture_set_up (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
       "{\"metadata\":{},\"weight_map\":{\"a\":\"s1.safetensors\",\"b\":\"s1.safetensors\",\"c\":\"s2.safetensors\"}}";
 
   n_allocations_left = G_MAXINT;
+  can_exchange = TRUE;
   f->folder = g_strdup (g_getenv ("WEFT_TEST_FOLDER"));
   if (f->folder == NULL)
     f->folder = fixture_folder ();
@@ -360,7 +374,250 @@ test_links (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
   g_assert_nonnull (strstr (error->message, "holds the source"));
 }
 
-/* The old checkpoint goes as a whole: no stale shard or index stays (F57). */
+/* @files: what there is in the old folder beside the checkpoint of two shards; @kept: which of them are left in
+ * `.weft-old`. */
+typedef struct
+{
+  const gchar *name;
+  WeftOutputFlags flags;
+  const gchar *files;
+  const gchar *kept;
+} KeptCase;
+
+static const KeptCase kept_cases[] = {
+  { "force/nothing", WEFT_OUTPUT_FLAGS_FORCE, "", "" },
+  { "force/same-name", WEFT_OUTPUT_FLAGS_FORCE, "sub/tokenizer.model weft-provenance.json", "" },
+  { "force/other-format", WEFT_OUTPUT_FLAGS_FORCE, "pytorch_model.bin model.gguf",
+    "pytorch_model.bin model.gguf" },
+  { "force/unlisted-shard", WEFT_OUTPUT_FLAGS_FORCE, "model-00001-of-00002.safetensors",
+    "model-00001-of-00002.safetensors" },
+  { "force/notes", WEFT_OUTPUT_FLAGS_FORCE, "notes.txt sub/notes.txt", "notes.txt sub/notes.txt" },
+  { "force/hidden", WEFT_OUTPUT_FLAGS_FORCE, ".git/HEAD sub/tokenizer.model", ".git/HEAD" },
+  { "in-place/nothing", WEFT_OUTPUT_FLAGS_IN_PLACE, "", "" },
+  { "in-place/carried", WEFT_OUTPUT_FLAGS_IN_PLACE, "notes.txt sub/deep/notes.txt weft-provenance.json", "" },
+  { "in-place/other-format", WEFT_OUTPUT_FLAGS_IN_PLACE, "pytorch_model.bin sub/model.gguf",
+    "pytorch_model.bin sub/model.gguf" },
+  { "in-place/unlisted-shard", WEFT_OUTPUT_FLAGS_IN_PLACE, "model-00001-of-00002.safetensors",
+    "model-00001-of-00002.safetensors" },
+  { "in-place/hidden", WEFT_OUTPUT_FLAGS_IN_PLACE, ".git/HEAD notes.txt", ".git/HEAD" },
+  { "in-place/nested-record", WEFT_OUTPUT_FLAGS_IN_PLACE, "sub/weft-provenance.json",
+    "sub/weft-provenance.json" },
+};
+
+/* Puts a copy of the source where the output goes, or lets the output be the source. */
+static void
+make_old (Fixture *f, WeftOutputFlags flags)
+{
+  static const gchar *const names[] = { "s1.safetensors", "s2.safetensors", "model.safetensors.index.json",
+                                        "config.json" };
+
+  if (flags == WEFT_OUTPUT_FLAGS_IN_PLACE)
+    {
+      g_free (f->out);
+      f->out = g_strdup (f->source_path);
+      return;
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autoptr (GBytes) bytes = fixture_read (f->source_path, names[i]);
+
+      fixture_write (f->out, names[i], g_bytes_get_data (bytes, NULL), (gssize) g_bytes_get_size (bytes));
+    }
+}
+
+static void
+collect_files (const gchar *folder, const gchar *prefix, GPtrArray *files)
+{
+  g_autofree gchar *path = g_build_filename (folder, prefix, NULL);
+  g_autoptr (GDir) dir = g_dir_open (path, 0, NULL);
+  const gchar *name;
+
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree gchar *relative = *prefix == '\0' ? g_strdup (name) : g_build_filename (prefix, name, NULL);
+      g_autofree gchar *full = g_build_filename (folder, relative, NULL);
+
+      if (g_file_test (full, G_FILE_TEST_IS_DIR))
+        collect_files (folder, relative, files);
+      else
+        g_ptr_array_add (files, g_steal_pointer (&relative));
+    }
+}
+
+static gint
+compare_texts (gconstpointer a, gconstpointer b)
+{
+  return strcmp (*(const gchar *const *) a, *(const gchar *const *) b);
+}
+
+static gchar *
+sort_words (const gchar *words)
+{
+  g_auto (GStrv) parts = g_strsplit (words, " ", -1);
+
+  qsort (parts, g_strv_length (parts), sizeof (gchar *), compare_texts);
+  return g_strjoinv (" ", parts);
+}
+
+static gchar *
+list_files (const gchar *folder)
+{
+  g_autoptr (GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
+
+  collect_files (folder, "", files);
+  g_ptr_array_sort (files, compare_texts);
+  g_ptr_array_add (files, NULL);
+  return g_strjoinv (" ", (gchar **) files->pdata);
+}
+
+static void
+test_kept (Fixture *f, gconstpointer user_data)
+{
+  const KeptCase *c = user_data;
+  g_auto (GStrv) names = g_strsplit (c->files, " ", -1);
+  g_autofree gchar *expected = sort_words (c->kept);
+  g_autofree gchar *old = NULL;
+  g_autofree gchar *found = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = NULL;
+
+  make_old (f, c->flags);
+  for (guint i = 0; names[i] != NULL; i++)
+    fixture_write (f->out, names[i], names[i], -1);
+  fixture_open_source (f);
+  sink = sink_new (f, c->flags);
+  g_assert_null (weft_safetensors_sink_get_kept_path (sink));
+  g_assert_true (write_outputs (f, sink, &error));
+  g_assert_no_error (error);
+  check_output (f);
+  old = g_strconcat (f->out, ".weft-old", NULL);
+  found = list_files (old);
+  g_assert_cmpstr (found, ==, expected);
+  g_assert_cmpstr (weft_safetensors_sink_get_kept_path (sink), ==, *c->kept == '\0' ? NULL : old);
+  g_assert_cmpint (g_file_test (old, G_FILE_TEST_EXISTS), ==, *c->kept != '\0');
+}
+
+/* What is no file is kept too; and a file that somebody changes while we work. */
+static void
+edit_config (gsize position, gpointer user_data)
+{
+  if (position == 0)
+    fixture_write (user_data, "config.json", "{\"edited\":1}", -1);
+}
+
+static void
+test_kept_oddities (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  WeftTransferOptions options = { .struct_size = sizeof options, .completed = edit_config };
+  g_autofree gchar *fifo = g_build_filename (f->source_path, "fifo", NULL);
+  g_autofree gchar *empty = g_build_filename (f->source_path, "empty", NULL);
+  g_autofree gchar *link = g_build_filename (f->source_path, "link", NULL);
+  g_autofree gchar *elsewhere = g_build_filename (f->folder, "elsewhere", NULL);
+  g_autofree gchar *old = g_strconcat (f->source_path, ".weft-old", NULL);
+  g_autofree gchar *old_empty = g_build_filename (old, "empty", NULL);
+  g_autofree gchar *files = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = NULL;
+
+  fixture_write (f->folder, "elsewhere/notes.txt", "x", -1);
+  g_assert_cmpint (mkfifo (fifo, 0666), ==, 0);
+  g_assert_cmpint (g_mkdir (empty, 0777), ==, 0);
+  g_assert_cmpint (symlink (elsewhere, link), ==, 0);
+  make_old (f, WEFT_OUTPUT_FLAGS_IN_PLACE);
+  fixture_open_source (f);
+  options.completed_data = f->source_path;
+  sink = sink_new (f, WEFT_OUTPUT_FLAGS_IN_PLACE);
+  g_assert_true (weft_sink_write (WEFT_SINK (sink), weft_checkpoint_get_state_dict (f->source), &options,
+                                  NULL, NULL, &error));
+  g_assert_no_error (error);
+  check_output (f);
+  files = list_files (old);
+  g_assert_cmpstr (files, ==, "config.json fifo link/notes.txt");
+  g_assert_true (g_file_test (old_empty, G_FILE_TEST_IS_DIR));
+  g_assert_true (fixture_exists (f->folder, "elsewhere/notes.txt"));
+}
+
+static void
+test_kept_without_exchange (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  static const KeptCase cases[] = {
+    { "nothing", WEFT_OUTPUT_FLAGS_IN_PLACE, "", "" },
+    { "other-format", WEFT_OUTPUT_FLAGS_IN_PLACE, "model.gguf", "model.gguf" },
+  };
+
+  can_exchange = FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    test_kept (f, &cases[i]);
+}
+
+/* Somebody takes the name for what is left while we work: both folders stay, and the error says where the old one is. */
+static void
+take_old_name (G_GNUC_UNUSED gsize position, gpointer user_data)
+{
+  fixture_write (user_data, "theirs", "x", -1);
+}
+
+static void
+test_old_raced (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  g_autofree gchar *old = g_strconcat (f->out, ".weft-old", NULL);
+  g_autofree gchar *partial = g_strconcat (f->out, ".weft-partial", NULL);
+  WeftTransferOptions options = { .struct_size = sizeof options,
+                                  .completed = take_old_name,
+                                  .completed_data = old };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = NULL;
+
+  make_old (f, WEFT_OUTPUT_FLAGS_FORCE);
+  sink = sink_new (f, WEFT_OUTPUT_FLAGS_FORCE);
+  g_assert_false (weft_sink_write (WEFT_SINK (sink), weft_checkpoint_get_state_dict (f->source), &options,
+                                   NULL, NULL, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS);
+  g_assert_nonnull (strstr (error->message, partial));
+  g_clear_object (&sink);
+  g_assert_true (fixture_exists (f->out, "model-00001-of-00002.safetensors"));
+  g_assert_true (fixture_exists (partial, "s1.safetensors"));
+  g_assert_true (fixture_exists (old, "theirs"));
+}
+
+/* The name for what is left is free before anything is done. */
+static void
+test_old_taken (Fixture *f, gconstpointer flags)
+{
+  g_autoptr (GError) error = NULL;
+
+  make_old (f, (WeftOutputFlags) GPOINTER_TO_INT (flags));
+  {
+    g_autofree gchar *old = g_strconcat (f->out, ".weft-old", NULL);
+
+    fixture_write (old, "mine", "x", -1);
+    g_assert_null (
+        weft_safetensors_sink_new_full (f->out, (WeftOutputFlags) GPOINTER_TO_INT (flags), &error));
+    g_assert_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS);
+    g_assert_nonnull (strstr (error->message, "move it away or remove it"));
+    g_assert_true (fixture_exists (old, "mine"));
+  }
+  g_assert_true (fixture_exists (f->out, "s1.safetensors"));
+}
+
+static void
+test_dangling_link (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  g_autofree gchar *link = g_build_filename (f->source_path, "merges.txt", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = NULL;
+
+  g_assert_cmpint (symlink ("nowhere", link), ==, 0);
+  fixture_open_source (f);
+  sink = sink_new (f, WEFT_OUTPUT_FLAGS_NONE);
+  g_assert_false (write_outputs (f, sink, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_MISSING);
+  g_assert_nonnull (
+      strstr (error->message, "merges.txt is a link to nowhere; remove it or bring its target back"));
+  g_assert_false (g_file_test (f->out, G_FILE_TEST_EXISTS));
+}
+
+/* The old checkpoint leaves the output as a whole: no stale shard or index stays (F57). */
 static void
 test_force (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
 {
@@ -504,7 +761,7 @@ test_foreign_partial (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
   fixture_write (partial, "mine", "x", -1);
   g_assert_false (write_outputs (f, sink, &error));
   g_assert_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS);
-  g_assert_nonnull (strstr (error->message, "remove it yourself"));
+  g_assert_nonnull (strstr (error->message, "found a folder without its .weft-journal"));
   g_assert_true (fixture_exists (partial, "mine"));
 }
 
@@ -586,6 +843,9 @@ test_resume (Fixture *f, gconstpointer user_data)
                        && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec,
                    ==, c->keeps_file);
   g_assert_cmpuint (counters.n_bytes_written, ==, c->keeps_file ? 5 : 70008);
+  g_assert_cmpuint (weft_safetensors_sink_get_n_resumed_files (sink), ==, c->keeps_file ? 1 : 0);
+  g_assert_cmpuint (weft_safetensors_sink_get_n_resumed_bytes (sink), ==,
+                    c->keeps_file ? (guint64) after.st_size : 0);
   for (guint i = 0; i < 3; i++)
     g_assert_cmpuint (n_completed[i], ==, 1);
 }
@@ -626,6 +886,17 @@ main (int argc, char **argv)
       g_test_add (path, Fixture, &refused_cases[i], fixture_set_up, test_refused, fixture_tear_down);
     }
   ADD ("links", NULL, test_links);
+  for (guint i = 0; i < G_N_ELEMENTS (kept_cases); i++)
+    {
+      g_autofree gchar *path = g_strconcat ("/safetensors-sink/kept/", kept_cases[i].name, NULL);
+      g_test_add (path, Fixture, &kept_cases[i], fixture_set_up, test_kept, fixture_tear_down);
+    }
+  ADD ("kept-oddities", NULL, test_kept_oddities);
+  ADD ("kept-without-exchange", NULL, test_kept_without_exchange);
+  ADD ("old-raced", NULL, test_old_raced);
+  ADD ("old-taken/force", GINT_TO_POINTER (WEFT_OUTPUT_FLAGS_FORCE), test_old_taken);
+  ADD ("old-taken/in-place", GINT_TO_POINTER (WEFT_OUTPUT_FLAGS_IN_PLACE), test_old_taken);
+  ADD ("dangling-link", NULL, test_dangling_link);
   ADD ("force", NULL, test_force);
   ADD ("in-place", NULL, test_in_place);
   ADD ("full-disk/first-file", GINT_TO_POINTER (0), test_full_disk);

@@ -140,10 +140,11 @@ test_cases (gconstpointer pointer)
         {
           const gchar *earlier =
               json_array_get_string_element (json_object_get_array_member (golden, "after"), k);
-          g_autoptr (WeftRenamedKey) ignored =
+          g_autoptr (WeftRenamedKey) before =
               weft_transform_list_rename_key (list, earlier, NULL, NULL, &error);
 
           g_assert_no_error (error);
+          g_assert_nonnull (before);
         }
       renamed = weft_transform_list_rename_key (list, get_text (golden, "key"), NULL, NULL, &error);
       g_assert_no_error (error);

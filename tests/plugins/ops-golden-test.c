@@ -204,13 +204,18 @@ make_ops (JsonObject *params)
 static gdouble
 read_float (WeftDtype dtype, const guint8 *bytes, gsize i, gint64 *ordinal)
 {
-  guint32 bits;
+  guint32 bits = 0;
   gfloat value;
 
   if (dtype == WEFT_DTYPE_BF16)
-    bits = (guint32) ((const guint16 *) bytes)[i] << 16;
+    {
+      guint16 half;
+
+      memcpy (&half, bytes + i * sizeof half, sizeof half);
+      bits = (guint32) half << 16;
+    }
   else
-    bits = ((const guint32 *) bytes)[i];
+    memcpy (&bits, bytes + i * sizeof bits, sizeof bits);
   memcpy (&value, &bits, sizeof value);
   *ordinal = (bits & 0x80000000u) != 0 ? -(gint64) (bits & 0x7fffffffu) : (gint64) bits;
   if (dtype == WEFT_DTYPE_BF16)

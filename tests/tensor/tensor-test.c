@@ -578,6 +578,81 @@ test_sub_byte (void)
   g_assert_true (weft_tensor_is_same (back, leaf));
 }
 
+/* A cast from sub-byte elements whose cut falls inside a byte, larger than what is read in one go. */
+static void
+test_large_sub_byte (void)
+{
+  const gint64 n = 3 << 19;
+  g_autofree guint8 *codes = g_malloc ((gsize) n / 2);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GBytes) whole = NULL;
+  g_autoptr (GBytes) cut = NULL;
+  g_autoptr (WeftTensor) leaf = NULL;
+  g_autoptr (WeftTensor) wide = NULL;
+  g_autoptr (WeftTensor) odd = NULL;
+
+  for (gint64 i = 0; i < n / 2; i++)
+    codes[i] = (guint8) (i * 37 + i / 251);
+  bytes = g_bytes_new (codes, (gsize) n / 2);
+  leaf = weft_tensor_new_from_bytes (WEFT_DTYPE_F4, &n, 1, bytes, &error);
+  g_assert_no_error (error);
+  wide = weft_tensor_cast (leaf, WEFT_DTYPE_F32, NULL);
+  odd = weft_tensor_slice (wide, 0, 1, n - 2, NULL);
+  whole = weft_tensor_read (wide, NULL, &error);
+  g_assert_no_error (error);
+  cut = weft_tensor_read (odd, NULL, &error);
+  g_assert_no_error (error);
+  g_assert_cmpmem (g_bytes_get_data (cut, NULL), g_bytes_get_size (cut),
+                   (const gfloat *) g_bytes_get_data (whole, NULL) + 1, ((gsize) n - 2) * sizeof (gfloat));
+}
+
+/* Two parts of a file that share all but one element: loops whose sources overlap. */
+static void
+test_overlapping_sources (void)
+{
+  WeftShape shape = { .rank = 1, .dims = { (1 << 19) + 1 } };
+  g_autofree gchar *folder = g_dir_make_tmp ("weft-XXXXXX", NULL);
+  g_autofree gchar *path = g_build_filename (folder, "leaf", NULL);
+  Pair leaf = leaf_new (&shape, path);
+  g_autoptr (WeftTensor) first = weft_tensor_slice (leaf.tensor, 0, 0, 1 << 19, NULL);
+  g_autoptr (WeftTensor) second = weft_tensor_slice (leaf.tensor, 0, 1, 1 << 19, NULL);
+  g_autoptr (Plain) plain_first = plain_slice (leaf.plain, 0, 0, 1 << 19);
+  g_autoptr (Plain) plain_second = plain_slice (leaf.plain, 0, 1, 1 << 19);
+  g_autoptr (Plain) plain = plain_concat (plain_first, plain_second, 0);
+  WeftTensor *parts[] = { first, second };
+  g_autoptr (WeftTensor) both = weft_tensor_concat (parts, 2, 0, NULL);
+
+  assert_equal (both, plain);
+  weft_tensor_unref (leaf.tensor);
+  plain_free (leaf.plain);
+  g_unlink (path);
+  g_rmdir (folder);
+}
+
+/* Computations that stand on one another without end are refused, not recursed into. */
+static void
+test_too_many_steps (void)
+{
+  const gint64 dims[] = { 1 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftTensor) tensor = weft_tensor_new_constant (WEFT_DTYPE_F32, dims, 1, 1, NULL);
+  guint n_steps = 0;
+
+  while (error == NULL && n_steps < 100000)
+    {
+      WeftTensor *next = weft_tensor_shift (tensor, 1, &error);
+
+      if (next == NULL)
+        break;
+      weft_tensor_unref (tensor);
+      tensor = next;
+      n_steps++;
+    }
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT);
+  g_assert_cmpuint (n_steps, ==, 128);
+}
+
 /* A kernel that adds its two inputs, asked for in blocks of 2 x 3. */
 static void
 sum_get_granularity (gconstpointer params, const WeftShape *output, gint64 *block)
@@ -604,13 +679,13 @@ sum_compute (gconstpointer params, const WeftKernelView *output, const WeftKerne
 }
 
 static void
-test_kernel (void)
+check_kernel (gint64 n_rows, gint64 n_columns)
 {
   static const WeftKernel kernel = { .struct_size = sizeof kernel,
                                      .name = "sum",
                                      .get_granularity = sum_get_granularity,
                                      .compute = sum_compute };
-  WeftShape shape = { .rank = 2, .dims = { 90, 70 } };
+  WeftShape shape = { .rank = 2, .dims = { n_rows, n_columns } };
   Pair a = leaf_new (&shape, NULL);
   Pair b = leaf_new (&shape, NULL);
   WeftTensor *inputs[2] = { a.tensor, b.tensor };
@@ -636,6 +711,19 @@ test_kernel (void)
   plain_free (a.plain);
   weft_tensor_unref (b.tensor);
   plain_free (b.plain);
+}
+
+static void
+test_kernel (void)
+{
+  check_kernel (90, 70);
+}
+
+/* An output larger than what is computed in one go. */
+static void
+test_large_kernel (void)
+{
+  check_kernel (1024, 1100);
 }
 
 /* What is read is what is kept, and holes under 4 KiB. */
@@ -741,9 +829,13 @@ main (gint argc, gchar **argv)
   g_test_add_func ("/tensor/round-trips-are-proven", test_round_trips_are_proven);
   g_test_add_func ("/tensor/experts-stay-few-pieces", test_experts_stay_few_pieces);
   g_test_add_func ("/tensor/too-many-pieces", test_too_many_pieces);
+  g_test_add_func ("/tensor/too-many-steps", test_too_many_steps);
   g_test_add_func ("/tensor/refusals", test_refusals);
   g_test_add_func ("/tensor/sub-byte", test_sub_byte);
+  g_test_add_func ("/tensor/large-sub-byte", test_large_sub_byte);
+  g_test_add_func ("/tensor/overlapping-sources", test_overlapping_sources);
   g_test_add_func ("/tensor/kernel", test_kernel);
+  g_test_add_func ("/tensor/large-kernel", test_large_kernel);
   g_test_add_func ("/tensor/counters", test_counters);
   g_test_add_func ("/tensor/truncated-file", test_truncated_file);
   g_test_add_func ("/tensor/broadcast-and-constant", test_broadcast_and_constant);

@@ -44,6 +44,29 @@ class FailuresTest(unittest.TestCase):
         made.write_folder(self.source, shards or [experts(range(3))], CONFIG)
         return made.read_folder(self.source)
 
+    def test_converting_twice_is_reverted_twice(self):
+        before = self.make_source()
+        again, once, back = (os.path.join(self.root, name) for name in ("again", "once", "back"))
+        rules = os.path.join(self.root, "rules.json")
+        with open(rules, "w", encoding="utf-8") as file:
+            json.dump([{"type": "WeightRenaming", "source_patterns": "^model.", "target_patterns": "^body."}], file)
+        for words in (("convert", self.source, "-o", self.target), ("convert", self.target, "--mapping", rules, "-o", again),
+                      ("revert", again, "-o", once), ("revert", once, "-o", back)):
+            result = self.run_weft(*words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(made.read_folder(back), before)
+        self.assertEqual(made.read_folder(once), made.read_folder(self.target))
+
+    def test_last_expert_is_missing(self):
+        made.write_folder(self.source, [experts(range(3))], {**CONFIG, "num_local_experts": 4})
+        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "experts 0-2", "the config speaks of 4")
+
+    def test_model_without_a_mapping(self):
+        made.write_folder(self.source, [{"a": made.tensor("F32", (2,), 1)}], {"model_type": "nonesuch"})
+        result = self.run_weft("convert", self.source, "-o", self.target)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("no mapping for this model type", result.stderr)
+
     def test_revert_compares_hashes(self):
         self.make_source()
         self.assertEqual(self.run_weft("convert", "--hash", self.source, "-o", self.target).returncode, 0)
@@ -140,7 +163,90 @@ class FailuresTest(unittest.TestCase):
     def test_unreadable_other_file(self):
         self.make_source()
         os.symlink("nowhere", os.path.join(self.source, "tokenizer.json"))
-        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "tokenizer.json", leaves_partial=True)
+        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target),
+                            "tokenizer.json is a link to nowhere; remove it or bring its target back")
+
+    def test_odd_config(self):
+        self.make_source()
+        path = os.path.join(self.source, "config.json")
+        os.remove(path)
+        for make, found in ((lambda: os.mkdir(path), "expected a regular file, found a folder"),
+                            (lambda: os.symlink("nowhere", path), "expected a regular file, found a link to nowhere"),
+                            (lambda: os.mkfifo(path), "expected a regular file, found something else"),
+                            (lambda: made.write_text(path, "[1]"), "expected a JSON object, found an array"),
+                            (lambda: made.write_text(path, "null"), "expected a JSON object, found null"),
+                            (lambda: made.write_text(path, "3"), "expected a JSON object, found a single value")):
+            with self.subTest(found=found):
+                make()
+                self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), path, found)
+                (os.rmdir if os.path.isdir(path) else os.remove)(path)
+
+    def add_foreign_files(self):
+        """Things that are not the checkpoint's: they must be somewhere afterwards."""
+        foreign = {"pytorch_model.bin": b"a", "model.gguf": b"b", "model-00003-of-00003.safetensors": b"c", ".git/HEAD": b"d"}
+        for name, content in foreign.items():
+            path = os.path.join(self.source, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
+        return foreign
+
+    def test_files_left_behind_are_named(self):
+        self.make_source([experts([0, 2]), experts([1])])
+        self.add_foreign_files()
+        for words in ([], ["--lenient"]):
+            with self.subTest(words=words):
+                target = self.target + "".join(words)
+                result = self.run_weft("convert", self.source, "-o", target, *words)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("3 entries: not carried along, holding weights that were not read: "
+                              "model-00003-of-00003.safetensors, model.gguf, pytorch_model.bin\n", result.stderr)
+                self.assertIn("1 entry: not carried along, being a folder of a tool, a link to a folder or no regular file: .git\n",
+                              result.stderr)
+
+    def test_many_files_left_behind(self):
+        self.make_source()
+        for i in range(9):
+            made.write_text(os.path.join(self.source, f"old-{i}.pt"), "x")
+        result = self.run_weft("convert", self.source, "-o", self.target)
+        self.assertIn("9 entries: ", result.stderr)
+        self.assertIn("old-4.pt, old-5.pt and 3 more\n", result.stderr)
+
+    def test_in_place_keeps_foreign_files(self):
+        self.make_source([experts([0, 2]), experts([1])])
+        foreign = self.add_foreign_files()
+        result = self.run_weft("convert", self.source, "--in-place", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        old = self.source + ".weft-old"
+        self.assertIn(f"is now in {old}\n", result.stderr)
+        self.assertEqual(json.loads(result.stdout)["kept_path"], old)
+        self.assertEqual(made.read_folder(old), foreign)
+        self.assertFalse(foreign.keys() & made.read_folder(self.source).keys())
+        before = made.read_folder(self.source)
+        again = self.run_weft("revert", self.source, "--in-place")
+        self.assertEqual(again.returncode, 1)
+        self.assertIn(old, again.stderr)
+        self.assertEqual(made.read_folder(self.source), before)
+
+    def test_force_keeps_foreign_files(self):
+        self.make_source()
+        made.write_folder(self.target, [{"old": made.tensor("F32", (2,), 1)}], CONFIG)
+        made.write_text(os.path.join(self.target, "notes.txt"), "mine")
+        result = self.run_weft("convert", self.source, "-o", self.target, "--force")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("is now in " + self.target + ".weft-old", result.stderr)
+        self.assertEqual(made.read_folder(self.target + ".weft-old"), {"notes.txt": b"mine"})
+
+    def test_foreign_partial(self):
+        self.make_source()
+        partial = self.target + ".weft-partial"
+        made.write_text(partial, "mine")
+        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), partial, "move it away or remove it",
+                            leaves_partial=True)
+        os.remove(partial)
+        os.mkdir(partial)
+        self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), partial, "move it away or remove it",
+                            leaves_partial=True)
 
     def test_output_and_source(self):
         before = self.make_source()
@@ -305,8 +411,10 @@ class FailuresTest(unittest.TestCase):
         partial = self.target + ".weft-partial"
         before = made.read_folder(self.source)
         stamps = {name: os.stat(os.path.join(partial, name)).st_ino for name in finished}
-        result = self.run_weft("convert", self.source, "-o", self.target, "--dtype", "F32", "--resume")
+        result = self.run_weft("convert", self.source, "-o", self.target, "--dtype", "F32", "--resume", "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(json.loads(result.stdout)["files_resumed"], len(finished))
+        self.assertEqual("kept from the interrupted run" in result.stderr, bool(finished))
         for name, stamp in stamps.items():
             self.assertEqual(os.stat(os.path.join(self.target, name)).st_ino, stamp)
         whole = os.path.join(self.root, "whole")

@@ -46,6 +46,11 @@ def write_folder(folder, shards, config=None):
             json.dump(config, file)
 
 
+def write_text(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def read_folder(folder):
     """Each file's bytes by its relative name."""
     files = {}

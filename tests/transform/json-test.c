@@ -22,8 +22,8 @@ test_round_trip (void)
     "[{'type':'PrefixChange','prefix_to_add':'model'}]",
     "[{'type':'PrefixChange','prefix_to_remove':'model','model_prefix':'base'}]",
     "[{'type':'GroupWeightRename','source_patterns':['a','b'],'target_patterns':['b','c']}]",
-    "[{'type':'WeightConverter','source_patterns':['a.*.w'],'target_patterns':['b'],"
-    "'operations':[{'type':'MergeModulelist','dim':0}],'force_cpu':true}]",
+    ("[{'type':'WeightConverter','source_patterns':['a.*.w'],'target_patterns':['b'],"
+     "'operations':[{'type':'MergeModulelist','dim':0}],'force_cpu':true}]"),
     "[{'type':'Inkling2IndexOffsetWeightRename','source_patterns':['q.(\\\\d+)'],'target_patterns':['l.\\\\1.q'],'offset':-2}]",
     "[{'type':'LayerPairCollapse'}]",
     "[]",
@@ -177,6 +177,33 @@ test_layer_pair_collapse (void)
   check_rule (list, rows[0][0], rows[0][1], rows[0][1]);
 }
 
+/* Nesting that the parser's recursion cannot bear is refused; a comment, which could hide a quote, is no JSON. */
+static void
+test_depth (void)
+{
+  static const struct
+  {
+    const gchar *before;
+    gsize n_open;
+    WeftError code;
+  } cases[] = {
+    { "", 100, WEFT_ERROR_FORMAT },
+    { "", 128, WEFT_ERROR_LIMIT },
+    { "", 1000000, WEFT_ERROR_LIMIT },
+    { "/*\"*/", 1000000, WEFT_ERROR_FORMAT },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree gchar *brackets = g_strnfill (cases[i].n_open, '[');
+      g_autofree gchar *text = g_strconcat (cases[i].before, brackets, NULL);
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (weft_json_parse (text, -1, "text", &error));
+      g_assert_error (error, WEFT_ERROR, (gint) cases[i].code);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -186,5 +213,6 @@ main (int argc, char **argv)
   g_test_add_func ("/json/order-is-sound", test_order_is_sound);
   g_test_add_func ("/json/index-offset", test_index_offset);
   g_test_add_func ("/json/layer-pair-collapse", test_layer_pair_collapse);
+  g_test_add_func ("/json/depth", test_depth);
   return g_test_run ();
 }

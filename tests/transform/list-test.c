@@ -46,13 +46,14 @@ static void
 test_save_order (void)
 {
   g_autoptr (WeftTransformList) list = read_list (MERGE_AND_SPLIT);
-  g_autoptr (WeftRenamedKey) key = weft_transform_list_rename_key (list, "decoder.qkv", NULL, NULL, NULL);
+  g_autoptr (WeftRenamedKey) loaded = weft_transform_list_rename_key (list, "decoder.qkv", NULL, NULL, NULL);
   g_autoptr (WeftTransformList) inverse =
       weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_ONLY_USED, NULL);
   g_autoptr (WeftRenamedKey) saved = NULL;
   g_autoptr (WeftRenamedKey) plain = NULL;
   g_autofree gchar *output = NULL;
 
+  g_assert_nonnull (loaded);
   g_assert_cmpuint (weft_transform_list_get_n_transforms (inverse), ==, 3);
   /* The converter alone; its output then goes through the renamings, last one first. */
   saved = weft_transform_list_rename_key (inverse, "enc.k", NULL, NULL, NULL);
