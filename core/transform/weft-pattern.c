@@ -11,7 +11,7 @@
 #define MAX_BRANCHES 1000
 
 /* As in the dialect that mappings are written in: `.` stops at a line feed only. */
-#define COMPILE_FLAGS (G_REGEX_NEWLINE_LF | G_REGEX_OPTIMIZE)
+#define COMPILE_FLAGS G_REGEX_NEWLINE_LF
 
 typedef struct
 {
