@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/weft-state-dict.h"
 
+#include <string.h>
+
 #include "base/weft-text.h"
 
 typedef struct
@@ -79,17 +81,19 @@ weft_state_dict_new (void)
 gboolean
 weft_state_dict_add (WeftStateDict *self, const gchar *name, WeftTensor *tensor, GError **error)
 {
-  Entry entry;
+  Entry entry = { g_strdup (name), weft_tensor_ref (tensor) };
+  guint first = 0;
 
-  if (g_hash_table_contains (self->positions, name))
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "two tensors are named '%s'", name);
-      return FALSE;
-    }
-  entry = (Entry){ g_strdup (name), weft_tensor_ref (tensor) };
   g_array_append_val (self->entries, entry);
-  g_hash_table_insert (self->positions, entry.name, GUINT_TO_POINTER (self->entries->len));
-  return TRUE;
+  /* One look at the table for the usual case; only a second tensor of the name has to be undone. */
+  if (g_hash_table_insert (self->positions, entry.name, GUINT_TO_POINTER (self->entries->len)))
+    return TRUE;
+  while (strcmp (g_array_index (self->entries, Entry, first).name, name) != 0)
+    first++;
+  g_hash_table_insert (self->positions, entry.name, GUINT_TO_POINTER (first + 1));
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "two tensors are named '%s'", name);
+  g_array_set_size (self->entries, self->entries->len - 1);
+  return FALSE;
 }
 
 /**

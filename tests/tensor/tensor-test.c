@@ -851,6 +851,31 @@ test_truncated_file (void)
   g_rmdir (folder);
 }
 
+/* A name that is taken changes nothing. */
+static void
+test_state_dict (void)
+{
+  static const gchar *const names[] = { "a.10", "a.2", "b" };
+  const gint64 dims[] = { 2 };
+  g_autoptr (WeftStateDict) tensors = weft_state_dict_new ();
+  g_autoptr (WeftTensor) other = weft_tensor_new_unreadable (WEFT_DTYPE_I8, dims, 1, NULL);
+  g_autoptr (GError) error = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autoptr (WeftTensor) tensor = weft_tensor_new_unreadable (WEFT_DTYPE_F32, dims, 1, NULL);
+
+      g_assert_true (weft_state_dict_add (tensors, names[i], tensor, NULL));
+    }
+  g_assert_false (weft_state_dict_add (tensors, "a.2", other, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT);
+  g_assert_cmpuint (weft_state_dict_get_n_tensors (tensors), ==, 3);
+  g_assert_true (weft_state_dict_lookup (tensors, "a.2") == weft_state_dict_get_tensor (tensors, 1));
+  weft_state_dict_sort_natural (tensors);
+  g_assert_cmpstr (weft_state_dict_get_name (tensors, 0), ==, "a.2");
+  g_assert_true (weft_state_dict_lookup (tensors, "a.10") == weft_state_dict_get_tensor (tensors, 1));
+}
+
 static void
 test_broadcast_and_constant (void)
 {
@@ -890,6 +915,7 @@ main (gint argc, gchar **argv)
   g_test_add_func ("/tensor/large-kernel", test_large_kernel);
   g_test_add_func ("/tensor/counters", test_counters);
   g_test_add_func ("/tensor/truncated-file", test_truncated_file);
+  g_test_add_func ("/tensor/state-dict", test_state_dict);
   g_test_add_func ("/tensor/broadcast-and-constant", test_broadcast_and_constant);
   return g_test_run ();
 }
