@@ -5,6 +5,7 @@
 
 #include "tensor/weft-state-dict.h"
 #include "transform/weft-op-context.h"
+#include "transform/weft-transform-list.h"
 #include "transform/weft-weight-converter.h"
 
 typedef struct
@@ -55,6 +56,12 @@ void weft_conversion_free (WeftConversion *self);
 void weft_conversion_add_source (WeftConversion *self, guint position, guint pattern, gint64 number);
 void weft_conversion_add_output (WeftConversion *self, const gchar *name, guint pattern, gint64 number,
                                  WeftTensor *tensor);
+
+/* A conversion for the name that a key got from @rules, with the patterns of the converter that it met, if it met one. */
+WeftConversion *weft_conversion_new_for_key (WeftRenamedKey *renamed, WeftTransformList *rules,
+                                             GError **error);
+/* Adds that key, or another one that met the same converter under the same name, as a source. */
+void weft_conversion_collect (WeftConversion *self, WeftRenamedKey *renamed, guint position);
 
 /* The number in @key that stands for the last `*.` of @pattern; -1 if there is none. */
 gint64 weft_conversion_find_number (const gchar *pattern, const gchar *key);

@@ -143,6 +143,41 @@ weft_conversion_find_number (const gchar *pattern, const gchar *key)
   return -1;
 }
 
+WeftConversion *
+weft_conversion_new_for_key (WeftRenamedKey *renamed, WeftTransformList *rules, GError **error)
+{
+  gint rule = weft_renamed_key_get_converter (renamed);
+  WeftWeightTransform *converter = rule >= 0 ? weft_transform_list_get_transform (rules, (guint) rule) : NULL;
+  g_autoptr (WeftConversion) self =
+      weft_conversion_new (weft_renamed_key_get_name (renamed),
+                           converter != NULL ? WEFT_WEIGHT_CONVERTER (converter) : NULL, rule);
+
+  if (converter == NULL)
+    return g_steal_pointer (&self);
+  self->source_patterns = g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (converter));
+  self->target_patterns = weft_weight_transform_resolve_targets (
+      converter, weft_renamed_key_get_converter_input (renamed), error);
+  return self->target_patterns != NULL ? g_steal_pointer (&self) : NULL;
+}
+
+void
+weft_conversion_collect (WeftConversion *self, WeftRenamedKey *renamed, guint position)
+{
+  guint pattern = 0;
+
+  if (self->converter == NULL)
+    {
+      weft_conversion_add_source (self, position, 0, -1);
+      return;
+    }
+  while (self->source_patterns[pattern + 1] != NULL
+         && strcmp (self->source_patterns[pattern], weft_renamed_key_get_converter_pattern (renamed)) != 0)
+    pattern++;
+  weft_conversion_add_source (self, position, pattern,
+                              weft_conversion_find_number (self->source_patterns[pattern],
+                                                           weft_renamed_key_get_converter_input (renamed)));
+}
+
 static WeftOpTraits
 get_chain_traits (WeftConversion *self)
 {

@@ -187,14 +187,11 @@ refuse_second_source (WeftLoadPlan *self, WeftConversion *conversion, guint posi
   return FALSE;
 }
 
-static WeftConversion *
-add_conversion (WeftLoadPlan *self, const gchar *layer, WeftWeightConverter *converter, gint rule)
+static void
+take_conversion (WeftLoadPlan *self, WeftConversion *conversion)
 {
-  WeftConversion *conversion = weft_conversion_new (layer, converter, rule);
-
   g_ptr_array_add (self->conversions, conversion);
   g_hash_table_insert (self->layers, conversion->layer, conversion);
-  return conversion;
 }
 
 static gboolean
@@ -204,18 +201,10 @@ add_plain (WeftLoadPlan *self, const gchar *name, guint position, GError **error
 
   if (conversion != NULL)
     return refuse_second_source (self, conversion, position, -1, error);
-  weft_conversion_add_source (add_conversion (self, name, NULL, -1), position, 0, -1);
+  conversion = weft_conversion_new (name, NULL, -1);
+  weft_conversion_add_source (conversion, position, 0, -1);
+  take_conversion (self, conversion);
   return TRUE;
-}
-
-static guint
-find_pattern (GStrv patterns, const gchar *pattern)
-{
-  guint i = 0;
-
-  while (patterns[i] != NULL && strcmp (patterns[i], pattern) != 0)
-    i++;
-  return patterns[i] != NULL ? i : 0;
 }
 
 /* Files a key under the converter that it met. */
@@ -223,26 +212,18 @@ static gboolean
 collect (WeftLoadPlan *self, WeftRenamedKey *renamed, guint position, GError **error)
 {
   gint rule = weft_renamed_key_get_converter (renamed);
-  const gchar *input = weft_renamed_key_get_converter_input (renamed);
-  const gchar *layer = weft_renamed_key_get_name (renamed);
-  WeftConversion *conversion = g_hash_table_lookup (self->layers, layer);
-  guint pattern;
+  WeftConversion *conversion = g_hash_table_lookup (self->layers, weft_renamed_key_get_name (renamed));
 
   if (conversion != NULL && conversion->rule != rule)
     return refuse_second_source (self, conversion, position, rule, error);
   if (conversion == NULL)
     {
-      WeftWeightTransform *converter = weft_transform_list_get_transform (self->transforms, (guint) rule);
-
-      conversion = add_conversion (self, layer, WEFT_WEIGHT_CONVERTER (converter), rule);
-      conversion->source_patterns = g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (converter));
-      conversion->target_patterns = weft_weight_transform_resolve_targets (converter, input, error);
-      if (conversion->target_patterns == NULL)
+      conversion = weft_conversion_new_for_key (renamed, self->transforms, error);
+      if (conversion == NULL)
         return FALSE;
+      take_conversion (self, conversion);
     }
-  pattern = find_pattern (conversion->source_patterns, weft_renamed_key_get_converter_pattern (renamed));
-  weft_conversion_add_source (conversion, position, pattern,
-                              weft_conversion_find_number (conversion->source_patterns[pattern], input));
+  weft_conversion_collect (conversion, renamed, position);
   return TRUE;
 }
 

@@ -317,7 +317,6 @@ collect_key (WeftRevertPlan *self, WeftTransformList *inverse, guint position, G
   gint rule = renamed != NULL ? weft_renamed_key_get_converter (renamed) : -1;
   const gchar *name = renamed != NULL ? weft_renamed_key_get_name (renamed) : NULL;
   Bucket *bucket = name != NULL ? g_hash_table_lookup (by_name, name) : NULL;
-  guint pattern = 0;
 
   if (renamed == NULL)
     return FALSE;
@@ -329,35 +328,17 @@ collect_key (WeftRevertPlan *self, WeftTransformList *inverse, guint position, G
     }
   if (bucket == NULL)
     {
-      WeftWeightTransform *converter =
-          rule >= 0 ? weft_transform_list_get_transform (inverse, (guint) rule) : NULL;
+      WeftConversion *conversion = weft_conversion_new_for_key (renamed, inverse, error);
 
+      if (conversion == NULL)
+        return FALSE;
       bucket = g_new0 (Bucket, 1);
       bucket->first = position;
-      bucket->conversion =
-          weft_conversion_new (name, rule >= 0 ? WEFT_WEIGHT_CONVERTER (converter) : NULL, rule);
+      bucket->conversion = conversion;
       g_ptr_array_add (buckets, bucket);
-      g_hash_table_insert (by_name, bucket->conversion->layer, bucket);
-      if (rule >= 0)
-        {
-          bucket->conversion->source_patterns =
-              g_strdupv ((GStrv) weft_weight_transform_get_source_patterns (converter));
-          bucket->conversion->target_patterns = weft_weight_transform_resolve_targets (
-              converter, weft_renamed_key_get_converter_input (renamed), error);
-          if (bucket->conversion->target_patterns == NULL)
-            return FALSE;
-        }
+      g_hash_table_insert (by_name, conversion->layer, bucket);
     }
-  while (rule >= 0 && bucket->conversion->source_patterns[pattern + 1] != NULL
-         && strcmp (bucket->conversion->source_patterns[pattern],
-                    weft_renamed_key_get_converter_pattern (renamed))
-                != 0)
-    pattern++;
-  weft_conversion_add_source (
-      bucket->conversion, position, pattern,
-      rule >= 0 ? weft_conversion_find_number (bucket->conversion->source_patterns[pattern],
-                                               weft_renamed_key_get_converter_input (renamed))
-                : -1);
+  weft_conversion_collect (bucket->conversion, renamed, position);
   return TRUE;
 }
 
