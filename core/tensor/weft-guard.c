@@ -43,44 +43,19 @@ install_handler (void)
 }
 
 gboolean
-weft_guard_run (WeftGuardFunc func, gpointer user_data)
+weft_guard_copy (gpointer destination, gconstpointer source, gsize n_bytes)
 {
   sigjmp_buf here;
-  /* Guards nest: a mapped source is read while a mapped output is filled. */
-  sigjmp_buf *volatile outer = landing;
 
   install_handler ();
   /* SA_NODEFER leaves the signal unblocked, so the mask need not be saved. */
   if (sigsetjmp (here, 0) != 0)
     {
-      landing = outer;
+      landing = NULL;
       return FALSE;
     }
   landing = &here;
-  func (user_data);
-  landing = outer;
+  memcpy (destination, source, n_bytes);
+  landing = NULL;
   return TRUE;
-}
-
-typedef struct
-{
-  gpointer destination;
-  gconstpointer source;
-  gsize n_bytes;
-} Copy;
-
-static void
-run_copy (gpointer user_data)
-{
-  Copy *copy = user_data;
-
-  memcpy (copy->destination, copy->source, copy->n_bytes);
-}
-
-gboolean
-weft_guard_copy (gpointer destination, gconstpointer source, gsize n_bytes)
-{
-  Copy copy = { destination, source, n_bytes };
-
-  return weft_guard_run (run_copy, &copy);
 }
