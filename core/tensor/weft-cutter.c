@@ -159,17 +159,18 @@ collect_segment (const WeftPiece *piece, gpointer user_data, GError **error)
   return TRUE;
 }
 
-/* Makes a task of its own for [start, start + length) units of a tensor, out of the pieces [first, last). */
+/* Makes a task of its own for [start, start + length) units of a tensor, out of the pieces that lie there. */
 static gboolean
-add_tile (WeftCutter *self, gsize transfer, guint first, guint last, gint64 start, gint64 length,
-          GError **error)
+add_tile (WeftCutter *self, gsize transfer, gint64 start, gint64 length, GError **error)
 {
   const WeftTransfer *destination = &self->transfers[transfer];
   gsize unit_bytes = weft_dtype_get_unit_bytes (destination->tensor->dtype);
   WeftTask *task = weft_task_new (WEFT_TASK_FILL, transfer, destination, (guint64) start * unit_bytes,
                                   (gsize) length * unit_bytes);
   Collector collector = { NULL, transfer, start, unit_bytes };
+  guint first, last;
 
+  weft_layout_find_pieces (&destination->tensor->layout, start, start + length, &first, &last);
   task->segments = g_array_new (FALSE, FALSE, sizeof (WeftSegment));
   g_array_set_clear_func (task->segments, weft_segment_clear);
   collector.segments = task->segments;
@@ -193,14 +194,13 @@ add_tile (WeftCutter *self, gsize transfer, guint first, guint last, gint64 star
 }
 
 static gboolean
-add_tiles (WeftCutter *self, gsize transfer, guint first, guint last, gint64 start, gint64 length,
-           GError **error)
+add_tiles (WeftCutter *self, gsize transfer, gint64 start, gint64 length, GError **error)
 {
   gsize unit_bytes = weft_dtype_get_unit_bytes (self->transfers[transfer].tensor->dtype);
   gint64 step = MAX (1, (gint64) (self->tile_bytes / unit_bytes));
 
   for (gint64 done = 0; done < length && !self->is_stopped; done += step)
-    if (!add_tile (self, transfer, first, last, start + done, MIN (step, length - done), error))
+    if (!add_tile (self, transfer, start + done, MIN (step, length - done), error))
       return FALSE;
   return TRUE;
 }
@@ -345,8 +345,7 @@ add_piece (WeftCutter *self, gsize transfer, guint position, GError **error)
   if (n_bytes > self->tile_bytes)
     {
       close_fill (self);
-      return add_tiles (self, transfer, position, position + 1, piece.destination, weft_piece_count (&piece),
-                        error);
+      return add_tiles (self, transfer, piece.destination, weft_piece_count (&piece), error);
     }
   add_segment (self, transfer, at,
                (WeftSegment){ .n_bytes = n_bytes, .piece = g_memdup2 (&piece, sizeof piece) },
@@ -422,8 +421,7 @@ add_islands (WeftCutter *self, gsize transfer, gboolean *is_done, GError **error
     {
       const Island *island = &g_array_index (islands, Island, i);
 
-      if (!add_tile (self, transfer, 0, tensor->layout.n_pieces, island->start, island->end - island->start,
-                     error))
+      if (!add_tile (self, transfer, island->start, island->end - island->start, error))
         return FALSE;
     }
   return TRUE;
@@ -453,8 +451,7 @@ weft_cutter_add (WeftCutter *self, gsize transfer, GError **error)
     {
       close_run (self);
       close_fill (self);
-      return add_tiles (self, transfer, 0, tensor->layout.n_pieces, 0, (gint64) (n_bytes / unit_bytes),
-                        error);
+      return add_tiles (self, transfer, 0, (gint64) (n_bytes / unit_bytes), error);
     }
   if (is_interleaved)
     {
