@@ -131,7 +131,7 @@ run_convert (WeftCommandCall *call, GError **error)
                            : weft_load_plan_execute_full (plan, WEFT_SINK (sink), &transfer_options,
                                                           &counters, call->cancellable, error);
   weft_command_progress_end (call);
-  weft_command_print_report (call, weft_load_plan_get_report (plan));
+  weft_command_print_report (call, weft_load_plan_get_report (plan), FALSE);
   if (!ok)
     return WEFT_COMMAND_FAILED;
   if (options->is_dry_run)

@@ -4,6 +4,7 @@
 
 #include "pipeline/weft-conversion-private.h"
 #include "pipeline/weft-load-plan.h"
+#include "pipeline/weft-tied-names-private.h"
 
 struct _WeftLoadPlan
 {
@@ -15,6 +16,9 @@ struct _WeftLoadPlan
   WeftModuleTree *tree;
   /* Names that the model knows; NULL in open mode. */
   GHashTable *model_keys;
+  /* NULL in open mode. */
+  WeftTiedNames *ties;
+  WeftMappingRegistry *registry;
   WeftTransformList *transforms;
   /* GRegex for each rule of the tree's dtype plan. */
   GPtrArray *dtype_patterns;

@@ -99,7 +99,7 @@ static const struct
   { "mapping-beside-rules-for-old-names", EXPERT_RULE, NULL, "a.LayerNorm.gamma: F32[1]", WEFT_ERROR_MISSING,
     "no rule of the mapping|1 tensors|another model", 0, NULL },
   { "checkpoint-of-another-model", NULL, "layers.0.w: F32[1]", "blocks.0.w: F32[1]\nblocks.1.w: F32[1]",
-    WEFT_ERROR_MISSING, "none of the tensors|TestModel|config", 0, NULL },
+    WEFT_ERROR_MISSING, "this config does not fit this checkpoint: none of the 2 tensors|the 1 of TestModel", 0, NULL },
   { "missing", NULL, "a: F32[1]\nb: F32[1]\nc: F32[2]", "a: F32[1] 5", WEFT_ERROR_MISSING,
     "'b' and 1 more is missing|--allow-missing", WEFT_LOAD_FLAGS_ALLOW_MISSING, "a: F32[1] 5\n" },
   { "mismatched", NULL, "a: F32[1]\nb: F32[3]", "a: F32[1] 5\nb: F32[2]", WEFT_ERROR_SHAPE,
