@@ -35,6 +35,9 @@ weft_load_plan_finalize (GObject *object)
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_object (&self->outputs);
   g_clear_object (&self->report);
+  g_clear_object (&self->value_report);
+  g_clear_pointer (&self->lossy_by_values, g_hash_table_unref);
+  g_mutex_clear (&self->value_lock);
   G_OBJECT_CLASS (weft_load_plan_parent_class)->finalize (object);
 }
 
@@ -54,38 +57,14 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->outputs = weft_state_dict_new ();
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
+  self->lossy_by_values = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  g_mutex_init (&self->value_lock);
 }
 
 const gchar *
 weft_load_plan_get_base_model_prefix (WeftLoadPlan *self)
 {
   return self->tree != NULL ? weft_module_tree_get_base_model_prefix (self->tree) : NULL;
-}
-
-/* A pattern of the dtype plan is searched; `*` means any text. */
-static gboolean
-compile_dtype_plan (WeftLoadPlan *self, GError **error)
-{
-  guint n = self->tree != NULL ? weft_module_tree_get_n_dtype_rules (self->tree) : 0;
-
-  for (guint i = 0; i < n; i++)
-    {
-      const gchar *pattern = weft_module_tree_get_dtype_rule_pattern (self->tree, i);
-      g_autoptr (GString) expression = g_string_new (pattern);
-      g_autoptr (GError) local_error = NULL;
-      GRegex *regex;
-
-      g_string_replace (expression, "*", ".*", 0);
-      regex = g_regex_new (expression->str, 0, 0, &local_error);
-      if (regex == NULL)
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "dtype_plan: '%s' is no pattern: %s", pattern,
-                       local_error->message);
-          return FALSE;
-        }
-      g_ptr_array_add (self->dtype_patterns, regex);
-    }
-  return TRUE;
 }
 
 /* The model: from the caller, or as much as the config says. */
@@ -114,7 +93,7 @@ find_model (WeftLoadPlan *self, GError **error)
       self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
       self->ties = weft_tied_names_new (self->tree, config);
     }
-  return compile_dtype_plan (self, error);
+  return weft_load_plan_prepare_dtypes (self, error);
 }
 
 /* Most models need rules; one that has none may be plain, or unknown. */
@@ -390,63 +369,6 @@ check_used (WeftLoadPlan *self, GError **error)
   return check_fit (self, error);
 }
 
-/* The dtype that the config asks for, or the model's. */
-static WeftDtype
-find_config_dtype (WeftLoadPlan *self)
-{
-  static const gchar *const paths[] = { "dtype", "torch_dtype", "text_config.dtype",
-                                        "text_config.torch_dtype" };
-
-  for (guint i = 0; self->config != NULL && i < G_N_ELEMENTS (paths); i++)
-    {
-      JsonNode *node = weft_json_lookup (self->config, paths[i]);
-
-      if (node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING)
-        return weft_dtype_from_any_name (json_node_get_string (node));
-    }
-  return self->tree != NULL ? weft_module_tree_get_dtype (self->tree) : WEFT_DTYPE_INVALID;
-}
-
-static WeftDtype
-find_planned_dtype (WeftLoadPlan *self, const gchar *name)
-{
-  for (guint i = 0; i < self->dtype_patterns->len; i++)
-    if (g_regex_match (self->dtype_patterns->pdata[i], name, 0, NULL))
-      return weft_module_tree_get_dtype_rule_dtype (self->tree, i);
-  return WEFT_DTYPE_INVALID;
-}
-
-/* What the sources that meet under @name are read as; invalid: as they are stored. */
-static WeftDtype
-choose_dtype (WeftLoadPlan *self, WeftConversion *conversion)
-{
-  const gchar *wanted = weft_load_options_get_dtype (self->options);
-  gboolean is_auto = strcmp (wanted, "auto") == 0;
-  WeftDtype request, planned, parameter;
-  guint position;
-
-  if (strcmp (wanted, "keep") == 0)
-    return WEFT_DTYPE_INVALID;
-  request = is_auto ? find_config_dtype (self) : weft_dtype_from_any_name (wanted);
-  if (self->model_keys == NULL || !weft_module_tree_find_tensor (self->tree, conversion->layer, &position))
-    {
-      guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
-      WeftTensor *tensor =
-          weft_state_dict_get_tensor (weft_checkpoint_get_state_dict (self->checkpoint), first);
-
-      /* Nothing is known of the model's own dtypes: `auto` keeps what is stored, integers stay integers. */
-      return is_auto || !weft_dtype_is_floating (weft_tensor_get_dtype (tensor)) ? WEFT_DTYPE_INVALID
-                                                                                 : request;
-    }
-  planned = find_planned_dtype (self, conversion->layer);
-  if (planned != WEFT_DTYPE_INVALID)
-    return planned;
-  parameter = weft_module_tree_get_tensor_dtype (self->tree, position);
-  if (request == WEFT_DTYPE_INVALID || parameter != weft_module_tree_get_dtype (self->tree))
-    return parameter;
-  return request;
-}
-
 /* Facts that ops may ask for: the config, and what the model's parameters are. */
 static WeftOpContext *
 make_model_facts (WeftLoadPlan *self)
@@ -552,7 +474,8 @@ run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *m
   WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
   g_autoptr (GError) local_error = NULL;
 
-  if (!weft_conversion_run (conversion, published, choose_dtype (self, conversion), model, &local_error))
+  if (!weft_conversion_run (conversion, published, weft_load_plan_choose_dtype (self, conversion), model,
+                            &local_error))
     {
       g_autofree gchar *rule = describe_rule (self, conversion->rule);
       g_autofree gchar *detail = g_strdup_printf ("%s: %s", rule, local_error->message);
