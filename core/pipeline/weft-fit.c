@@ -11,6 +11,10 @@
 #define MAX_PREFIX_PARTS 4
 /* Names that differ by numbers alone count once; a checkpoint has some hundred of them at most. */
 #define MAX_SAMPLES 1000
+/* Mappings that could be meant. */
+#define N_NAMED_MAPPINGS 3
+/* Fractions of a score count too. */
+#define SCORE_SCALE 1000
 
 gboolean
 weft_fit_is_too_small (guint n_published, guint n_known, guint n_expected, guint n_given)
@@ -18,6 +22,24 @@ weft_fit_is_too_small (guint n_published, guint n_known, guint n_expected, guint
   return n_published > 0 && n_expected > 0
          && (n_known == 0
              || ((guint64) n_known * TOO_SMALL < n_published && (guint64) n_given * TOO_SMALL < n_expected));
+}
+
+/* @name without the parts that are numbers. */
+static gchar *
+make_shape (const gchar *name)
+{
+  GString *shape = g_string_new (NULL);
+
+  for (const gchar *part = name; *part != '\0';)
+    {
+      gsize length = strcspn (part, ".");
+
+      if (strspn (part, "0123456789") != length)
+        g_string_append_len (shape, part, (gssize) length);
+      g_string_append_c (shape, '.');
+      part += length + (part[length] == '.');
+    }
+  return g_string_free (shape, FALSE);
 }
 
 /* One name of each shape: numbers do not count. */
@@ -31,12 +53,8 @@ sample_names (WeftStateDict *published)
   for (guint i = 0; i < n && names->len < MAX_SAMPLES; i++)
     {
       const gchar *name = weft_state_dict_get_name (published, i);
-      g_autoptr (GString) shape = g_string_new (NULL);
 
-      for (const gchar *at = name; *at != '\0'; at++)
-        if (!g_ascii_isdigit (*at))
-          g_string_append_c (shape, *at);
-      if (g_hash_table_add (seen, g_string_free (g_steal_pointer (&shape), FALSE)))
+      if (g_hash_table_add (seen, make_shape (name)))
         g_ptr_array_add (names, (gpointer) name);
     }
   return names;
@@ -147,38 +165,70 @@ score_mapping (WeftTransformList *rules, GPtrArray *names, guint *n_used)
         (*n_used)++;
         score += weft_transform_list_is_converter (rules, i) ? 3 : 1;
       }
-  /* A mapping that is met half is no likely one. */
-  return *n_used * 2 > n_rules ? score * *n_used / n_rules : 0;
+  /* Rules that are not met count twice against it; a mapping that is met half is no likely one. */
+  return *n_used * 2 > n_rules ? score * *n_used * *n_used * SCORE_SCALE / (n_rules * n_rules) : 0;
 }
 
-static gchar *
-describe_mapping (GPtrArray *names, WeftMappingRegistry *registry, const gchar *own_type)
+typedef struct
 {
-  g_auto (GStrv) entries = weft_mapping_registry_list_names (registry);
-  const gchar *winner = NULL;
-  guint best = 0, n_used_of_winner = 0, n_rules_of_winner = 0;
+  const gchar *name;
+  guint score;
+  guint n_used;
+  guint n_rules;
+} Candidate;
+
+/* The best first; equal ones in the order of their names. */
+static gint
+compare_candidates (gconstpointer a, gconstpointer b)
+{
+  const Candidate *candidate_a = a;
+  const Candidate *candidate_b = b;
+
+  if (candidate_a->score != candidate_b->score)
+    return candidate_a->score < candidate_b->score ? 1 : -1;
+  return strcmp (candidate_a->name, candidate_b->name);
+}
+
+static GArray *
+find_candidates (GPtrArray *names, WeftMappingRegistry *registry, GStrv entries, const gchar *own_type)
+{
+  GArray *candidates = g_array_new (FALSE, FALSE, sizeof (Candidate));
 
   for (guint i = 0; entries[i] != NULL; i++)
     {
       g_autofree gchar *alias = weft_mapping_registry_dup_alias (registry, entries[i], NULL);
       g_autoptr (WeftTransformList) rules = NULL;
-      guint n_used, score;
+      Candidate candidate = { .name = entries[i] };
 
       if (alias != NULL || strcmp (entries[i], "legacy") == 0 || g_strcmp0 (entries[i], own_type) == 0)
         continue;
       rules = weft_mapping_registry_lookup (registry, entries[i], NULL);
-      score = rules != NULL ? score_mapping (rules, names, &n_used) : 0;
-      if (score <= best)
+      if (rules == NULL)
         continue;
-      best = score;
-      winner = entries[i];
-      n_used_of_winner = n_used;
-      n_rules_of_winner = weft_transform_list_get_n_transforms (rules);
+      candidate.n_rules = weft_transform_list_get_n_transforms (rules);
+      candidate.score = score_mapping (rules, names, &candidate.n_used);
+      if (candidate.score > 0)
+        g_array_append_val (candidates, candidate);
     }
-  if (winner == NULL)
-    return NULL;
-  return g_strdup_printf ("the mapping '%s', of whose %u rules %u match", winner, n_rules_of_winner,
-                          n_used_of_winner);
+  g_array_sort (candidates, compare_candidates);
+  return candidates;
+}
+
+static gchar *
+describe_mappings (GPtrArray *names, WeftMappingRegistry *registry, const gchar *own_type)
+{
+  g_auto (GStrv) entries = weft_mapping_registry_list_names (registry);
+  g_autoptr (GArray) candidates = find_candidates (names, registry, entries, own_type);
+  g_autoptr (GString) text = g_string_new ("the mapping");
+
+  for (guint i = 0; i < MIN (candidates->len, N_NAMED_MAPPINGS); i++)
+    {
+      const Candidate *candidate = &g_array_index (candidates, Candidate, i);
+
+      g_string_append_printf (text, "%s'%s' (%u of its %u rules match)", i == 0 ? " " : " or ",
+                              candidate->name, candidate->n_used, candidate->n_rules);
+    }
+  return candidates->len > 0 ? g_string_free (g_steal_pointer (&text), FALSE) : NULL;
 }
 
 gchar *
@@ -191,6 +241,6 @@ weft_fit_describe_nearest (WeftStateDict *published, WeftModuleTree *tree, WeftM
   if (sentence == NULL)
     sentence = describe_sub_model (names, model_keys, tree);
   if (sentence == NULL)
-    sentence = describe_mapping (names, registry, weft_module_tree_get_model_type (tree));
+    sentence = describe_mappings (names, registry, weft_module_tree_get_model_type (tree));
   return sentence;
 }

@@ -96,12 +96,14 @@ find_model (WeftLoadPlan *self, GError **error)
   return weft_load_plan_prepare_dtypes (self, error);
 }
 
-/* Most models need rules; one that has none may be plain, or unknown. */
+/* Most models need rules; one that has none may be plain, or unknown. Where its names are known, they tell. */
 static void
 note_no_mapping (WeftLoadPlan *self)
 {
   const gchar *name = self->tree != NULL ? weft_module_tree_get_model_type (self->tree) : NULL;
 
+  if (self->model_keys != NULL)
+    return;
   for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
     if (weft_caller_rules_is_of_model (weft_transform_list_get_transform (self->transforms, i)))
       return;

@@ -202,7 +202,7 @@ weft_load_report_get_title (WeftLoadReport *self)
  * @self: a report
  * @kind: a kind of finding
  *
- * Returns: (transfer full) (element-type WeftReportRow): its findings, those whose names differ by numbers alone as one row
+ * Returns: (transfer container) (element-type WeftReportRow): its findings, those whose names differ by numbers alone as one row
  * Since: 1.0
  */
 GPtrArray *
