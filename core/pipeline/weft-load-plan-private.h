@@ -2,7 +2,7 @@
 /* The inside of a plan, for the other views of it. */
 #pragma once
 
-#include "transform/weft-conversion.h"
+#include "transform/weft-conversion-internal.h"
 #include "pipeline/weft-load-plan.h"
 
 struct _WeftLoadPlan

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transform/weft-conversion.h"
+#include "transform/weft-conversion-internal.h"
 
 #include <string.h>
 
