@@ -2,7 +2,7 @@
 /* The inside of a plan, for the other views of it. */
 #pragma once
 
-#include "pipeline/weft-conversion-private.h"
+#include "transform/weft-conversion-internal.h"
 #include "pipeline/weft-load-plan.h"
 #include "pipeline/weft-tied-names-private.h"
 

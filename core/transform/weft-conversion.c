@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pipeline/weft-conversion-private.h"
+#include "transform/weft-conversion-internal.h"
 
 #include <string.h>
 
