@@ -228,22 +228,24 @@ revert_by_record (WeftRevertPlan *self, GError **error)
 static WeftTransformList *
 find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError **error)
 {
-  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
-  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-  g_autoptr (WeftModuleTree) tree = given != NULL ? g_object_ref (given) : NULL;
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftModuleTree) tree =
+      weft_caller_find_model (self->options, weft_checkpoint_get_config (self->checkpoint),
+                              weft_checkpoint_get_path (self->checkpoint), &local_error);
 
-  if (tree == NULL && config == NULL)
+  if (local_error != NULL)
     {
-      g_set_error (
-          error, WEFT_ERROR, WEFT_ERROR_MISSING,
-          "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
-          weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+      g_propagate_error (error, g_steal_pointer (&local_error));
       return NULL;
     }
   if (tree == NULL)
-    tree = weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error);
-  if (tree == NULL)
-    return NULL;
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_MISSING,
+          "%s has neither a record (%s) nor a config.json that names a model; name the mapping with --model-type or --mapping",
+          weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+      return NULL;
+    }
   return weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (self->options), FALSE,
                                 error);
 }
@@ -252,17 +254,18 @@ find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError
 static WeftTransformList *
 find_inverse (WeftRevertPlan *self, GError **error)
 {
-  WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
   gboolean has_mapping = weft_load_options_get_mapping (self->options) != NULL
                          || weft_load_options_get_model_type (self->options) != NULL;
-  g_autoptr (WeftMappingRegistry) registry =
-      given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+  g_autoptr (WeftMappingRegistry) registry = weft_caller_find_registry (self->options, error);
   g_autoptr (WeftTransformList) list = NULL;
 
   if (registry == NULL)
     return NULL;
-  list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
-                     : find_rules_of_model (self, registry, error);
+  if (weft_load_options_get_transforms (self->options) != NULL)
+    list = weft_transform_list_copy (weft_load_options_get_transforms (self->options), error);
+  else
+    list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
+                       : find_rules_of_model (self, registry, error);
   return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error)
                       : NULL;
 }
@@ -385,7 +388,8 @@ refuse_rules_beside_record (WeftRevertPlan *self, GError **error)
   gboolean has_key_mapping =
       weft_transform_list_get_n_transforms (weft_load_options_get_key_mapping (self->options)) > 0;
 
-  if (!has_key_mapping && weft_load_options_get_mapping (self->options) == NULL
+  if (!has_key_mapping && weft_load_options_get_transforms (self->options) == NULL
+      && weft_load_options_get_mapping (self->options) == NULL
       && weft_load_options_get_model_type (self->options) == NULL)
     return TRUE;
   g_set_error (
