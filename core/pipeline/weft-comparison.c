@@ -661,7 +661,7 @@ compare_differences (gconstpointer a, gconstpointer b)
  * weft_comparison_list_differences:
  * @self: a comparison
  *
- * Returns: (transfer full) (element-type WeftDifference): what differs, by kind and name
+ * Returns: (transfer container) (element-type WeftDifference): what differs, by kind and name
  * Since: 1.0
  */
 GPtrArray *

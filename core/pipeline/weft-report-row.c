@@ -163,7 +163,7 @@ make_row (const Group *group)
  * Merges names that differ by numbers alone. A star stands for each part of digits that follows a dot; one number is
  * written as it is, up to ten as `{0, 1, 3}`, more as `{0...255}`. A row has the detail of its last name.
  *
- * Returns: (transfer full) (element-type WeftReportRow): the rows, in the order of their first names
+ * Returns: (transfer container) (element-type WeftReportRow): the rows, in the order of their first names
  * Since: 1.0
  */
 GPtrArray *
