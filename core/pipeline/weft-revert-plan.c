@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pipeline/weft-revert-plan.h"
+#include "pipeline/weft-revert-plan-private.h"
 
 #include <string.h>
 
@@ -8,7 +8,6 @@
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-load-plan-private.h"
 #include "pipeline/weft-output-private.h"
-#include "pipeline/weft-provenance-private.h"
 
 struct _WeftRevertPlan
 {
@@ -450,13 +449,25 @@ collect_metadata (WeftCheckpoint *checkpoint)
   return metadata;
 }
 
+const WeftProvenance *
+weft_revert_plan_get_provenance (WeftRevertPlan *self)
+{
+  return self->provenance;
+}
+
+gboolean
+weft_revert_plan_is_complete (WeftRevertPlan *self)
+{
+  return self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0;
+}
+
 /* By the record, byte for byte; or, if tensors were added or left out or nothing is recorded, by the shards of the runtime. */
-static WeftShardLayout *
-lay_out (WeftRevertPlan *self, GError **error)
+WeftShardLayout *
+weft_revert_plan_lay_out (WeftRevertPlan *self, GError **error)
 {
   g_autoptr (GPtrArray) metadata = NULL;
 
-  if (self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0)
+  if (weft_revert_plan_is_complete (self))
     return weft_shard_layout_new_verbatim (self->outputs, (const gchar *const *) self->provenance->file_names,
                                            self->provenance->headers, self->provenance->index_name,
                                            self->provenance->index, error);
@@ -529,7 +540,7 @@ weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftT
 
       if (!weft_safetensors_sink_set_source (WEFT_SAFETENSORS_SINK (sink), self->checkpoint, error))
         return FALSE;
-      layout = lay_out (self, error);
+      layout = weft_revert_plan_lay_out (self, error);
       if (layout == NULL)
         return FALSE;
       weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
