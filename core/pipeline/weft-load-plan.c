@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "base/weft-text.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-fit-private.h"
@@ -53,7 +54,7 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   self->output_conversions = g_ptr_array_new ();
   self->dtype_patterns = g_ptr_array_new_with_free_func ((GDestroyNotify) g_regex_unref);
-  self->layers = g_hash_table_new (g_str_hash, g_str_equal);
+  self->layers = g_hash_table_new (weft_text_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
