@@ -4,6 +4,7 @@
 
 #include "transform/weft-conversion-internal.h"
 #include "pipeline/weft-load-plan.h"
+#include "pipeline/weft-tied-names-private.h"
 
 struct _WeftLoadPlan
 {
@@ -15,7 +16,12 @@ struct _WeftLoadPlan
   WeftModuleTree *tree;
   /* Names that the model knows; NULL in open mode. */
   GHashTable *model_keys;
+  /* NULL in open mode. */
+  WeftTiedNames *ties;
+  WeftMappingRegistry *registry;
   WeftTransformList *transforms;
+  /* What is read as, if the model does not say otherwise; invalid: as it is stored. */
+  WeftDtype request;
   /* GRegex for each rule of the tree's dtype plan. */
   GPtrArray *dtype_patterns;
   JsonNode *config;
@@ -29,7 +35,19 @@ struct _WeftLoadPlan
   GHashTable *left_out;
   WeftLoadReport *report;
   guint n_known;
+  /* What values told, once: see weft_load_plan_check_values(). NULL before. */
+  GMutex value_lock;
+  WeftLoadReport *value_report;
+  /* WeftConversion -> why it has no exact inverse after all. */
+  GHashTable *lossy_by_values;
 };
+
+/* Finds what the options and the config ask for. */
+gboolean weft_load_plan_prepare_dtypes (WeftLoadPlan *self, GError **error);
+/* What the sources that meet in a conversion are read as; invalid: as they are stored. */
+WeftDtype weft_load_plan_choose_dtype (WeftLoadPlan *self, const WeftConversion *conversion);
+/* Why a conversion has no exact inverse, by its layout or by the values that were looked at; NULL if it has one. */
+const gchar *weft_load_plan_find_lossy_reason (WeftLoadPlan *self, const WeftConversion *conversion);
 
 const gchar *weft_load_plan_get_base_model_prefix (WeftLoadPlan *self);
 /* Says what of the checkpoint's folder is neither read nor carried along. */
