@@ -194,7 +194,8 @@ WEFT_PUBLIC gboolean weft_fusion_append_converter (WeftTransformList *rules, con
  *
  * Since: 1.0
  */
-#define WEFT_DEFINE_FUSION(TypeName, type_name) \
-  WEFT_DEFINE_OP_WITH_PARENT (TypeName, type_name, WeftModuleFusionSpecBase, WEFT_TYPE_MODULE_FUSION_SPEC_BASE)
+#define WEFT_DEFINE_FUSION(TypeName, type_name)                              \
+  WEFT_DEFINE_OP_WITH_PARENT (TypeName, type_name, WeftModuleFusionSpecBase, \
+                              WEFT_TYPE_MODULE_FUSION_SPEC_BASE)
 
 G_END_DECLS

@@ -165,7 +165,8 @@ WEFT_PUBLIC void weft_module_replacement_base_class_set_exact_type (WeftModuleRe
  *
  * Since: 1.0
  */
-#define WEFT_DEFINE_REPLACEMENT(TypeName, type_name) \
-  WEFT_DEFINE_OP_WITH_PARENT (TypeName, type_name, WeftModuleReplacementBase, WEFT_TYPE_MODULE_REPLACEMENT_BASE)
+#define WEFT_DEFINE_REPLACEMENT(TypeName, type_name)                          \
+  WEFT_DEFINE_OP_WITH_PARENT (TypeName, type_name, WeftModuleReplacementBase, \
+                              WEFT_TYPE_MODULE_REPLACEMENT_BASE)
 
 G_END_DECLS
