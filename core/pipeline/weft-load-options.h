@@ -59,6 +59,8 @@ WEFT_PUBLIC void weft_load_options_set_mapping (WeftLoadOptions *self, WeftTrans
 WEFT_PUBLIC void weft_load_options_set_registry (WeftLoadOptions *self, WeftMappingRegistry *registry);
 WEFT_PUBLIC void weft_load_options_set_module_tree (WeftLoadOptions *self, WeftModuleTree *tree);
 WEFT_PUBLIC void weft_load_options_set_model_type (WeftLoadOptions *self, const gchar *model_type);
+WEFT_PUBLIC void weft_load_options_set_transforms (WeftLoadOptions *self, WeftTransformList *transforms);
+WEFT_PUBLIC void weft_load_options_set_target_names (WeftLoadOptions *self, const gchar *const *names);
 WEFT_PUBLIC void weft_load_options_set_flags (WeftLoadOptions *self, WeftLoadFlags flags);
 WEFT_PUBLIC void weft_load_options_set_max_shard_bytes (WeftLoadOptions *self, guint64 max_shard_bytes);
 WEFT_PUBLIC void weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed);
@@ -73,11 +75,16 @@ WEFT_PUBLIC WeftTransformList *weft_load_options_get_mapping (WeftLoadOptions *s
 WEFT_PUBLIC WeftMappingRegistry *weft_load_options_get_registry (WeftLoadOptions *self);
 WEFT_PUBLIC WeftModuleTree *weft_load_options_get_module_tree (WeftLoadOptions *self);
 WEFT_PUBLIC const gchar *weft_load_options_get_model_type (WeftLoadOptions *self);
+WEFT_PUBLIC WeftTransformList *weft_load_options_get_transforms (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar *const *weft_load_options_get_target_names (WeftLoadOptions *self);
 WEFT_PUBLIC WeftLoadFlags weft_load_options_get_flags (WeftLoadOptions *self);
 WEFT_PUBLIC guint64 weft_load_options_get_max_shard_bytes (WeftLoadOptions *self);
 WEFT_PUBLIC gboolean weft_load_options_get_is_hashed (WeftLoadOptions *self);
 WEFT_PUBLIC JsonNode *weft_load_options_get_fusion_config (WeftLoadOptions *self);
 WEFT_PUBLIC const gchar *weft_load_options_get_fusion_where (WeftLoadOptions *self);
 WEFT_PUBLIC WeftPlanOverrides *weft_load_options_get_plan_overrides (WeftLoadOptions *self);
+
+WEFT_PUBLIC WeftTransformList *weft_load_options_assemble (WeftLoadOptions *self, JsonNode *config,
+                                                           const gchar *where, GError **error);
 
 G_END_DECLS

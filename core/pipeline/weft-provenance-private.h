@@ -44,7 +44,9 @@ GBytes *weft_provenance_write (WeftLoadPlan *plan, const gchar *original_config,
 WeftProvenance *weft_provenance_load (const gchar *path, GError **error);
 void weft_provenance_free (WeftProvenance *self);
 
-/* XXH3 (128 bits) of a file, as hex text. */
+/* The hash of what an XXH3_state_t has seen, as the record writes it. */
+gchar *weft_provenance_format_hash (gconstpointer state);
+/* XXH3 (128 bits) of a file, written that way. */
 gchar *weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftProvenance, weft_provenance_free)

@@ -42,13 +42,24 @@ append_texts (GString *json, GStrv texts)
 }
 
 gchar *
+weft_provenance_format_hash (gconstpointer state)
+{
+  GString *text = g_string_new ("xxh3-128:");
+  XXH128_canonical_t digest;
+
+  XXH128_canonicalFromHash (&digest, XXH3_128bits_digest (state));
+  for (guint i = 0; i < sizeof digest.digest; i++)
+    g_string_append_printf (text, "%02x", digest.digest[i]);
+  return g_string_free (text, FALSE);
+}
+
+gchar *
 weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error)
 {
   XXH3_state_t *state = XXH3_createState ();
   g_autofree guint8 *buffer = g_malloc (HASH_BUFFER_BYTES);
   guint64 size = weft_file_get_size (file);
-  XXH128_canonical_t digest;
-  GString *text;
+  g_autofree gchar *text = NULL;
   gboolean ok = TRUE;
 
   XXH3_128bits_reset (state);
@@ -63,14 +74,9 @@ weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **e
       if (ok)
         XXH3_128bits_update (state, buffer, n_bytes);
     }
-  XXH128_canonicalFromHash (&digest, XXH3_128bits_digest (state));
+  text = weft_provenance_format_hash (state);
   XXH3_freeState (state);
-  if (!ok)
-    return NULL;
-  text = g_string_new ("xxh3-128:");
-  for (guint i = 0; i < sizeof digest.digest; i++)
-    g_string_append_printf (text, "%02x", digest.digest[i]);
-  return g_string_free (text, FALSE);
+  return ok ? g_steal_pointer (&text) : NULL;
 }
 
 static gboolean

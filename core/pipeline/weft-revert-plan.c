@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pipeline/weft-revert-plan.h"
+#include "pipeline/weft-revert-plan-private.h"
 
 #include <string.h>
 
@@ -304,14 +304,8 @@ revert_by_record (WeftRevertPlan *self, GError **error)
 static WeftModuleTree *
 find_tree (WeftRevertPlan *self, GError **error)
 {
-  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
-  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-
-  if (given != NULL)
-    return g_object_ref (given);
-  return config != NULL
-             ? weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error)
-             : NULL;
+  return weft_caller_find_model (self->options, weft_checkpoint_get_config (self->checkpoint),
+                                 weft_checkpoint_get_path (self->checkpoint), error);
 }
 
 /* Takes back what the config says is fused, as far as the checkpoint holds it. */
@@ -362,7 +356,7 @@ find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, WeftMo
     {
       g_set_error (
           error, WEFT_ERROR, WEFT_ERROR_MISSING,
-          "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
+          "%s has neither a record (%s) nor a config.json that names a model; name the mapping with --model-type or --mapping",
           weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
       return NULL;
     }
@@ -374,17 +368,18 @@ find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, WeftMo
 static WeftTransformList *
 find_inverse (WeftRevertPlan *self, WeftModuleTree *tree, GError **error)
 {
-  WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
   gboolean has_mapping = weft_load_options_get_mapping (self->options) != NULL
                          || weft_load_options_get_model_type (self->options) != NULL;
-  g_autoptr (WeftMappingRegistry) registry =
-      given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+  g_autoptr (WeftMappingRegistry) registry = weft_caller_find_registry (self->options, error);
   g_autoptr (WeftTransformList) list = NULL;
 
   if (registry == NULL)
     return NULL;
-  list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
-                     : find_rules_of_model (self, registry, tree, error);
+  if (weft_load_options_get_transforms (self->options) != NULL)
+    list = weft_transform_list_copy (weft_load_options_get_transforms (self->options), error);
+  else
+    list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
+                       : find_rules_of_model (self, registry, tree, error);
   return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error)
                       : NULL;
 }
@@ -515,7 +510,8 @@ refuse_rules_beside_record (WeftRevertPlan *self, GError **error)
   gboolean has_key_mapping =
       weft_transform_list_get_n_transforms (weft_load_options_get_key_mapping (self->options)) > 0;
 
-  if (!has_key_mapping && weft_load_options_get_mapping (self->options) == NULL
+  if (!has_key_mapping && weft_load_options_get_transforms (self->options) == NULL
+      && weft_load_options_get_mapping (self->options) == NULL
       && weft_load_options_get_model_type (self->options) == NULL)
     return TRUE;
   g_set_error (
@@ -577,13 +573,25 @@ collect_metadata (WeftCheckpoint *checkpoint)
   return metadata;
 }
 
+const WeftProvenance *
+weft_revert_plan_get_provenance (WeftRevertPlan *self)
+{
+  return self->provenance;
+}
+
+gboolean
+weft_revert_plan_is_complete (WeftRevertPlan *self)
+{
+  return self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0;
+}
+
 /* By the record, byte for byte; or, if tensors were added or left out or nothing is recorded, by the shards of the runtime. */
-static WeftShardLayout *
-lay_out (WeftRevertPlan *self, GError **error)
+WeftShardLayout *
+weft_revert_plan_lay_out (WeftRevertPlan *self, GError **error)
 {
   g_autoptr (GPtrArray) metadata = NULL;
 
-  if (self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0)
+  if (weft_revert_plan_is_complete (self))
     return weft_shard_layout_new_verbatim (self->outputs, (const gchar *const *) self->provenance->file_names,
                                            self->provenance->headers, self->provenance->index_name,
                                            self->provenance->index, error);
@@ -685,7 +693,7 @@ weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftT
 
       if (!weft_safetensors_sink_set_source (WEFT_SAFETENSORS_SINK (sink), self->checkpoint, error))
         return FALSE;
-      layout = lay_out (self, error);
+      layout = weft_revert_plan_lay_out (self, error);
       if (layout == NULL)
         return FALSE;
       weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
