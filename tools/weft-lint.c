@@ -137,16 +137,16 @@ add_runtime_names (GStrvBuilder *builder, WeftModuleTree *tree, const gchar *nam
   return has_any;
 }
 
-/* Published names that the models lead to, or NULL if none of them uses this mapping. */
+/* Published names that the trees of @model (a type or a class) lead to; NULL stays if there is none of it. */
 static gboolean
-find_known (Subject *subject, GPtrArray *trees, GError **error)
+find_known (Subject *subject, const gchar *model, GPtrArray *trees, GError **error)
 {
   g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
   g_auto (GStrv) names = NULL;
   gboolean has_any = FALSE;
 
   for (guint i = 0; i < trees->len; i++)
-    has_any |= add_runtime_names (builder, trees->pdata[i], subject->name);
+    has_any |= add_runtime_names (builder, trees->pdata[i], model);
   if (!has_any)
     return TRUE;
   names = g_strv_builder_end (builder);
@@ -167,7 +167,18 @@ take_mapping (Subject *subject, const gchar *name, WeftMappingRegistry *registry
                  name);
   if (local_error != NULL)
     g_propagate_error (error, g_steal_pointer (&local_error));
-  return subject->list != NULL && find_known (subject, trees, error);
+  return subject->list != NULL && find_known (subject, name, trees, error);
+}
+
+/* A file is named after the model that it is for. */
+static gboolean
+take_file (Subject *subject, const gchar *path, GPtrArray *trees, GError **error)
+{
+  g_autofree gchar *name = g_path_get_basename (path);
+
+  name[strlen (name) - strlen (".json")] = '\0';
+  subject->list = weft_mapping_load (path, error);
+  return subject->list != NULL && find_known (subject, name, trees, error);
 }
 
 static GPtrArray *
@@ -211,10 +222,7 @@ take_one (GPtrArray *subjects, const gchar *argument, WeftMappingRegistry *regis
   if (weft_mapping_registry_has (registry, argument))
     return take_mapping (subject, argument, registry, trees, error);
   if (g_str_has_suffix (argument, ".json") && g_file_test (argument, G_FILE_TEST_IS_REGULAR))
-    {
-      subject->list = weft_mapping_load (argument, error);
-      return subject->list != NULL && find_known (subject, trees, error);
-    }
+    return take_file (subject, argument, trees, error);
   if (g_file_test (argument, G_FILE_TEST_EXISTS))
     return take_checkpoint (subject, argument, registry, call, error);
   return take_mapping (subject, argument, registry, trees, error);
