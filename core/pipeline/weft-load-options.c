@@ -13,6 +13,8 @@ struct _WeftLoadOptions
   WeftTransformList *mapping;
   WeftMappingRegistry *registry;
   WeftModuleTree *tree;
+  WeftTransformList *transforms;
+  GStrv target_names;
   WeftLoadFlags flags;
   guint64 max_shard_bytes;
   gboolean is_hashed;
@@ -31,6 +33,8 @@ weft_load_options_finalize (GObject *object)
   g_clear_object (&self->mapping);
   g_clear_object (&self->registry);
   g_clear_object (&self->tree);
+  g_clear_object (&self->transforms);
+  g_strfreev (self->target_names);
   G_OBJECT_CLASS (weft_load_options_parent_class)->finalize (object);
 }
 
@@ -174,6 +178,35 @@ weft_load_options_set_model_type (WeftLoadOptions *self, const gchar *model_type
 }
 
 /**
+ * weft_load_options_set_transforms:
+ * @self: options
+ * @transforms: (nullable): the list of rules as it is to be used, with scopes, nothing added: what weft_load_options_assemble() gave,
+ *   edited
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_transforms (WeftLoadOptions *self, WeftTransformList *transforms)
+{
+  g_set_object (&self->transforms, transforms);
+}
+
+/**
+ * weft_load_options_set_target_names:
+ * @self: options
+ * @names: (array zero-terminated=1) (nullable): the names that are to be given, in place of those of a model: of an adapter, or
+ *   of a new head. Their shapes are not judged
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_target_names (WeftLoadOptions *self, const gchar *const *names)
+{
+  g_strfreev (self->target_names);
+  self->target_names = g_strdupv ((GStrv) names);
+}
+
+/**
  * weft_load_options_set_flags:
  * @self: options
  * @flags: what the load puts up with
@@ -289,6 +322,32 @@ const gchar *
 weft_load_options_get_model_type (WeftLoadOptions *self)
 {
   return self->model_type;
+}
+
+/**
+ * weft_load_options_get_transforms:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the list of rules to use as it is
+ * Since: 1.0
+ */
+WeftTransformList *
+weft_load_options_get_transforms (WeftLoadOptions *self)
+{
+  return self->transforms;
+}
+
+/**
+ * weft_load_options_get_target_names:
+ * @self: options
+ *
+ * Returns: (transfer none) (array zero-terminated=1) (nullable): the names that are to be given
+ * Since: 1.0
+ */
+const gchar *const *
+weft_load_options_get_target_names (WeftLoadOptions *self)
+{
+  return (const gchar *const *) self->target_names;
 }
 
 /**

@@ -2,8 +2,9 @@
 /* The inside of a plan, for the other views of it. */
 #pragma once
 
-#include "pipeline/weft-conversion-private.h"
+#include "transform/weft-conversion-internal.h"
 #include "pipeline/weft-load-plan.h"
+#include "pipeline/weft-tied-names-private.h"
 
 struct _WeftLoadPlan
 {
@@ -15,7 +16,12 @@ struct _WeftLoadPlan
   WeftModuleTree *tree;
   /* Names that the model knows; NULL in open mode. */
   GHashTable *model_keys;
+  /* NULL if the tree has no tensors, or names were declared in its place. */
+  WeftTiedNames *ties;
+  WeftMappingRegistry *registry;
   WeftTransformList *transforms;
+  /* What is read as, if the model does not say otherwise; invalid: as it is stored. */
+  WeftDtype request;
   /* GRegex for each rule of the tree's dtype plan. */
   GPtrArray *dtype_patterns;
   JsonNode *config;
@@ -29,8 +35,22 @@ struct _WeftLoadPlan
   GHashTable *left_out;
   WeftLoadReport *report;
   guint n_known;
+  /* What values told, once: see weft_load_plan_check_values(). NULL before. */
+  GMutex value_lock;
+  WeftLoadReport *value_report;
+  /* WeftConversion -> why it has no exact inverse after all. */
+  GHashTable *lossy_by_values;
 };
 
+/* Finds what the options and the config ask for. */
+gboolean weft_load_plan_prepare_dtypes (WeftLoadPlan *self, GError **error);
+/* What the sources that meet in a conversion are read as; invalid: as they are stored. */
+WeftDtype weft_load_plan_choose_dtype (WeftLoadPlan *self, const WeftConversion *conversion);
+/* Why a conversion has no exact inverse, by its layout or by the values that were looked at; NULL if it has one. */
+const gchar *weft_load_plan_find_lossy_reason (WeftLoadPlan *self, const WeftConversion *conversion);
+
 const gchar *weft_load_plan_get_base_model_prefix (WeftLoadPlan *self);
+/* Whether shapes, dtypes and ties of the model's tensors are known, not only their names or nothing. */
+gboolean weft_load_plan_knows_tensors (WeftLoadPlan *self);
 /* Says what of the checkpoint's folder is neither read nor carried along. */
 void weft_note_left_files (WeftLoadReport *report, WeftCheckpoint *checkpoint);

@@ -227,22 +227,24 @@ revert_by_record (WeftRevertPlan *self, GError **error)
 static WeftTransformList *
 find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError **error)
 {
-  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
-  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-  g_autoptr (WeftModuleTree) tree = given != NULL ? g_object_ref (given) : NULL;
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftModuleTree) tree =
+      weft_caller_find_model (self->options, weft_checkpoint_get_config (self->checkpoint),
+                              weft_checkpoint_get_path (self->checkpoint), &local_error);
 
-  if (tree == NULL && config == NULL)
+  if (local_error != NULL)
     {
-      g_set_error (
-          error, WEFT_ERROR, WEFT_ERROR_MISSING,
-          "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
-          weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+      g_propagate_error (error, g_steal_pointer (&local_error));
       return NULL;
     }
   if (tree == NULL)
-    tree = weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error);
-  if (tree == NULL)
-    return NULL;
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_MISSING,
+          "%s has neither a record (%s) nor a config.json that names a model; name the mapping with --model-type or --mapping",
+          weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+      return NULL;
+    }
   return weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (self->options), FALSE,
                                 error);
 }
@@ -251,17 +253,18 @@ find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError
 static WeftTransformList *
 find_inverse (WeftRevertPlan *self, GError **error)
 {
-  WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
   gboolean has_mapping = weft_load_options_get_mapping (self->options) != NULL
                          || weft_load_options_get_model_type (self->options) != NULL;
-  g_autoptr (WeftMappingRegistry) registry =
-      given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+  g_autoptr (WeftMappingRegistry) registry = weft_caller_find_registry (self->options, error);
   g_autoptr (WeftTransformList) list = NULL;
 
   if (registry == NULL)
     return NULL;
-  list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
-                     : find_rules_of_model (self, registry, error);
+  if (weft_load_options_get_transforms (self->options) != NULL)
+    list = weft_transform_list_copy (weft_load_options_get_transforms (self->options), error);
+  else
+    list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
+                       : find_rules_of_model (self, registry, error);
   return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error)
                       : NULL;
 }
@@ -377,10 +380,29 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
   return TRUE;
 }
 
+/* A record says by which rules the way back goes: rules of the caller would be ignored, and are refused. */
+static gboolean
+refuse_rules_beside_record (WeftRevertPlan *self, GError **error)
+{
+  gboolean has_key_mapping =
+      weft_transform_list_get_n_transforms (weft_load_options_get_key_mapping (self->options)) > 0;
+
+  if (!has_key_mapping && weft_load_options_get_transforms (self->options) == NULL
+      && weft_load_options_get_mapping (self->options) == NULL
+      && weft_load_options_get_model_type (self->options) == NULL)
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+      "%s has a record (%s) that says how it was converted, and a mapping was given beside it; leave the mapping "
+      "out, or go by it alone (--no-provenance)",
+      weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+  return FALSE;
+}
+
 /**
  * weft_revert_plan_new:
  * @checkpoint: a runtime checkpoint
- * @options: (nullable): mapping, registry and module tree to use when there is no record
+ * @options: (nullable): mapping, registry and module tree to use when there is no record; a mapping beside one is refused
  * @flags: how to go back
  * @error: return location
  *
@@ -388,7 +410,7 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
  *
  * Returns: (transfer full): the plan
  * Errors: %WEFT_ERROR_NOT_REVERSIBLE if a conversion has no exact inverse, %WEFT_ERROR_MISSING if a tensor of the record is
- *   gone, %WEFT_ERROR_FORMAT if the record is malformed
+ *   gone, %WEFT_ERROR_FORMAT if the record is malformed, %WEFT_ERROR_ARGUMENT if it is there and a mapping is given
  * Since: 1.0
  */
 WeftRevertPlan *
@@ -404,6 +426,8 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
   self->flags = flags;
   if ((flags & WEFT_REVERT_FLAGS_IGNORE_PROVENANCE) == 0 && g_file_test (path, G_FILE_TEST_IS_REGULAR))
     {
+      if (!refuse_rules_beside_record (self, error))
+        return NULL;
       self->provenance = weft_provenance_load (path, error);
       if (self->provenance == NULL || !revert_by_record (self, error))
         return NULL;
