@@ -37,6 +37,8 @@
 #include "transform/weft-weight-renaming.h"
 #include "transform/weft-weight-transform-base.h"
 #include "transform/weft-weight-transform.h"
+#include "mapping/weft-lint-finding.h"
+#include "mapping/weft-mapping-lint.h"
 #include "mapping/weft-mapping-registry.h"
 #include "mapping/weft-mapping.h"
 #include "fusion/weft-fusion-context.h"
