@@ -2,9 +2,10 @@
 /* The inside of a plan, for the other views of it. */
 #pragma once
 
-#include "transform/weft-conversion-internal.h"
+#include "fusion/weft-replacement-executor.h"
 #include "pipeline/weft-load-plan.h"
 #include "pipeline/weft-tied-names-private.h"
+#include "transform/weft-conversion-internal.h"
 
 struct _WeftLoadPlan
 {
@@ -28,8 +29,14 @@ struct _WeftLoadPlan
   GPtrArray *conversions;
   /* Name under which sources meet -> WeftConversion. */
   GHashTable *layers;
-  /* For each output the conversion that makes it. */
+  /* For each output the conversion that makes it, or that makes its first source where a stage stands between. */
   GPtrArray *output_conversions;
+  /* What is replaced in the model; NULL: nothing. */
+  WeftReplacementExecutor *fusion;
+  /* What may be replaced in the checkpoint, and is taken back first; NULL: nothing. */
+  WeftReplacementExecutor *stored_fusion;
+  /* WeftStage: behind the conversions, in their order. */
+  GPtrArray *stages;
   WeftStateDict *outputs;
   /* Names that a conversion gives and the caller wants left out. */
   GHashTable *left_out;
