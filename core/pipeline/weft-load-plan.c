@@ -44,6 +44,8 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->value_report);
   g_clear_pointer (&self->lossy_by_values, g_hash_table_unref);
   g_mutex_clear (&self->value_lock);
+  g_clear_pointer (&self->replaced_files, g_hash_table_unref);
+  g_free (self->file_name);
   G_OBJECT_CLASS (weft_load_plan_parent_class)->finalize (object);
 }
 
@@ -66,6 +68,14 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->report = weft_load_report_new ();
   self->lossy_by_values = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   g_mutex_init (&self->value_lock);
+  self->replaced_files =
+      g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
+}
+
+void
+weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content)
+{
+  g_hash_table_replace (self->replaced_files, g_strdup (name), g_bytes_ref (content));
 }
 
 gboolean
