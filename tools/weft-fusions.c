@@ -13,11 +13,14 @@ typedef struct
   WeftCommandSource source;
   WeftCommandFusion fusion;
   gboolean wants_plan;
+  gboolean wants_tree;
 } FusionsOptions;
 
 static const GOptionEntry fusions_options[] = {
   { "plan", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (FusionsOptions, wants_plan),
     "Show what would be replaced in DIR, by what and by which rules", NULL },
+  { "tree", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (FusionsOptions, wants_tree),
+    "Print the module tree of DIR with what would be replaced, as --module-tree reads it", NULL },
   WEFT_COMMAND_FUSION_OPTIONS (FusionsOptions, fusion),
   WEFT_COMMAND_SOURCE_OPTIONS (FusionsOptions, source),
   G_OPTION_ENTRY_NULL,
@@ -159,6 +162,17 @@ print_modules (JsonArray *modules)
 }
 
 static gint
+show_tree (WeftLoadPlan *plan)
+{
+  WeftReplacementExecutor *fusion = weft_load_plan_get_fusion (plan);
+  g_autoptr (JsonNode) root = weft_module_tree_to_json (
+      fusion != NULL ? weft_replacement_executor_get_tree (fusion) : weft_load_plan_get_module_tree (plan));
+
+  weft_command_print_json (root);
+  return WEFT_COMMAND_DONE;
+}
+
+static gint
 show_plan (WeftCommandCall *call, GError **error)
 {
   const FusionsOptions *options = call->options;
@@ -167,12 +181,14 @@ show_plan (WeftCommandCall *call, GError **error)
 
   if (call->n_arguments == 0)
     {
-      weft_command_set_usage_error (error, "--plan needs DIR");
+      weft_command_set_usage_error (error, "--plan and --tree need DIR");
       return WEFT_COMMAND_FAILED;
     }
   plan = make_plan (call, &options->fusion, error);
   if (plan == NULL)
     return WEFT_COMMAND_FAILED;
+  if (options->wants_tree && weft_load_plan_get_module_tree (plan) != NULL)
+    return show_tree (plan);
   root =
       weft_load_plan_get_fusion (plan) != NULL
           ? weft_replacement_executor_to_json (weft_load_plan_get_fusion (plan))
@@ -198,7 +214,7 @@ run_fusions (WeftCommandCall *call, GError **error)
 {
   const FusionsOptions *options = call->options;
 
-  return options->wants_plan ? show_plan (call, error) : list_families (call, error);
+  return options->wants_plan || options->wants_tree ? show_plan (call, error) : list_families (call, error);
 }
 
 const WeftCommandEntry weft_fusions_command = {
