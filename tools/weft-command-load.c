@@ -196,6 +196,8 @@ weft_command_load_options (const WeftCommandSource *source, const WeftCommandRul
     return NULL;
   if (rules == NULL)
     return g_steal_pointer (&options);
+  if (!weft_command_add_fusion (&rules->fusion, options, error))
+    return NULL;
   if (rules->dtype != NULL && !weft_load_options_set_dtype (options, rules->dtype, &cause))
     {
       refuse_option ("--dtype", cause, error);

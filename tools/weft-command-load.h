@@ -5,7 +5,7 @@
 #include "checkpoint/weft-checkpoint.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-load-plan.h"
-#include "weft-command-entry.h"
+#include "weft-command-fusion.h"
 
 typedef struct
 {
@@ -27,6 +27,7 @@ typedef struct
   gchar *strict;
   gchar *base;
   gchar *adapter_name;
+  WeftCommandFusion fusion;
 } WeftCommandRules;
 
 typedef struct
@@ -88,13 +89,14 @@ typedef struct
   }
 
 #define WEFT_COMMAND_RULES_OPTIONS(type, member)                                                       \
-  { "dtype",                                                                                           \
-    'd',                                                                                               \
-    0,                                                                                                 \
-    G_OPTION_ARG_STRING,                                                                               \
-    WEFT_COMMAND_OPTION (type, member.dtype),                                                          \
-    "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16",     \
-    "D" },                                                                                             \
+  WEFT_COMMAND_FUSION_OPTIONS (type, member.fusion),                                                   \
+      { "dtype",                                                                                       \
+        'd',                                                                                           \
+        0,                                                                                             \
+        G_OPTION_ARG_STRING,                                                                           \
+        WEFT_COMMAND_OPTION (type, member.dtype),                                                      \
+        "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16", \
+        "D" },                                                                                         \
       { "allow-missing",                                                                               \
         0,                                                                                             \
         0,                                                                                             \

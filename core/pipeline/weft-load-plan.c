@@ -894,6 +894,32 @@ weft_load_plan_get_transforms (WeftLoadPlan *self)
 }
 
 /**
+ * weft_load_plan_get_module_tree:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): what is known of the model, before anything is replaced in it
+ * Since: 1.0
+ */
+WeftModuleTree *
+weft_load_plan_get_module_tree (WeftLoadPlan *self)
+{
+  return self->tree;
+}
+
+/**
+ * weft_load_plan_get_fusion:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): what is replaced in the model, by which rules; %NULL: nothing
+ * Since: 1.0
+ */
+WeftReplacementExecutor *
+weft_load_plan_get_fusion (WeftLoadPlan *self)
+{
+  return self->fusion;
+}
+
+/**
  * weft_load_plan_is_open:
  * @self: a plan
  *
