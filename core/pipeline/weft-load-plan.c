@@ -374,7 +374,11 @@ check_fit (WeftLoadPlan *self, GError **error)
   g_autofree gchar *found = NULL;
   g_autofree gchar *nearest = NULL;
 
-  if (n_expected == 0 || !weft_fit_is_too_small (n_published, self->n_known, n_expected, count_given (self)))
+  if (n_published == 0 || n_expected == 0)
+    return TRUE;
+  if (self->n_known > 0
+      && !(weft_fit_is_chance (self->n_known, n_published)
+           && weft_fit_is_chance (count_given (self), n_expected)))
     return TRUE;
   found = self->n_known == 0 ? g_strdup_printf ("none of the %u", n_published)
                              : g_strdup_printf ("%u of the %u", self->n_known, n_published);
