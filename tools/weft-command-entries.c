@@ -8,6 +8,7 @@ extern const WeftCommandEntry weft_plan_command;
 extern const WeftCommandEntry weft_explain_command;
 extern const WeftCommandEntry weft_diff_command;
 extern const WeftCommandEntry weft_verify_command;
+extern const WeftCommandEntry weft_fusions_command;
 extern const WeftCommandEntry weft_inspect_command;
 extern const WeftCommandEntry weft_mappings_command;
 extern const WeftCommandEntry weft_lint_command;
@@ -25,6 +26,7 @@ const WeftCommandEntry *const weft_command_entries[] = {
   &weft_inspect_command,
   &weft_mappings_command,
   &weft_lint_command,
+  &weft_fusions_command,
   &weft_op_command,
   &weft_cast_command,
   &weft_plugins_command,

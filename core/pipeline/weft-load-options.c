@@ -18,6 +18,9 @@ struct _WeftLoadOptions
   WeftLoadFlags flags;
   guint64 max_shard_bytes;
   gboolean is_hashed;
+  JsonNode *fusion_config; /* (nullable) */
+  gchar *fusion_where;
+  WeftPlanOverrides *overrides; /* (nullable) */
 };
 
 G_DEFINE_FINAL_TYPE (WeftLoadOptions, weft_load_options, G_TYPE_OBJECT)
@@ -33,6 +36,9 @@ weft_load_options_finalize (GObject *object)
   g_clear_object (&self->mapping);
   g_clear_object (&self->registry);
   g_clear_object (&self->tree);
+  g_clear_pointer (&self->fusion_config, json_node_unref);
+  g_free (self->fusion_where);
+  g_clear_object (&self->overrides);
   g_clear_object (&self->transforms);
   g_strfreev (self->target_names);
   G_OBJECT_CLASS (weft_load_options_parent_class)->finalize (object);
@@ -247,6 +253,38 @@ weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed)
 }
 
 /**
+ * weft_load_options_set_fusion_config:
+ * @self: options
+ * @fusion_config: (nullable): a map from families of fusions to `true`, `false` or their options; it goes before what
+ *   `config.json` stores, also where it is empty; %NULL: what `config.json` stores
+ * @where: (nullable): what messages call it, such as a path
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_fusion_config (WeftLoadOptions *self, JsonNode *fusion_config, const gchar *where)
+{
+  g_clear_pointer (&self->fusion_config, json_node_unref);
+  g_free (self->fusion_where);
+  self->fusion_config = fusion_config != NULL ? json_node_ref (fusion_config) : NULL;
+  self->fusion_where = g_strdup (where != NULL ? where : "options");
+}
+
+/**
+ * weft_load_options_set_plan_overrides:
+ * @self: options
+ * @overrides: (nullable): modules to replace by path; they go before what `config.json` stores, also where there is no entry;
+ *   %NULL: what `config.json` stores
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_plan_overrides (WeftLoadOptions *self, WeftPlanOverrides *overrides)
+{
+  g_set_object (&self->overrides, overrides);
+}
+
+/**
  * weft_load_options_get_dtype:
  * @self: options
  *
@@ -387,4 +425,43 @@ gboolean
 weft_load_options_get_is_hashed (WeftLoadOptions *self)
 {
   return self->is_hashed;
+}
+
+/**
+ * weft_load_options_get_fusion_config:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the families that are asked for; %NULL: what `config.json` stores
+ * Since: 1.0
+ */
+JsonNode *
+weft_load_options_get_fusion_config (WeftLoadOptions *self)
+{
+  return self->fusion_config;
+}
+
+/**
+ * weft_load_options_get_fusion_where:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): what messages call the families that are asked for
+ * Since: 1.0
+ */
+const gchar *
+weft_load_options_get_fusion_where (WeftLoadOptions *self)
+{
+  return self->fusion_where;
+}
+
+/**
+ * weft_load_options_get_plan_overrides:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the modules to replace by path; %NULL: what `config.json` stores
+ * Since: 1.0
+ */
+WeftPlanOverrides *
+weft_load_options_get_plan_overrides (WeftLoadOptions *self)
+{
+  return self->overrides;
 }

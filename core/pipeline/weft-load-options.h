@@ -2,6 +2,7 @@
 /* What a caller may say about a load. */
 #pragma once
 
+#include "fusion/weft-plan-overrides.h"
 #include "mapping/weft-mapping.h"
 #include "mapping/weft-mapping-registry.h"
 #include "model/weft-module-tree.h"
@@ -64,6 +65,10 @@ WEFT_PUBLIC void weft_load_options_set_flags (WeftLoadOptions *self, WeftLoadFla
 WEFT_PUBLIC void weft_load_options_set_max_shard_bytes (WeftLoadOptions *self, guint64 max_shard_bytes);
 WEFT_PUBLIC void weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed);
 
+WEFT_PUBLIC void weft_load_options_set_fusion_config (WeftLoadOptions *self, JsonNode *fusion_config,
+                                                      const gchar *where);
+WEFT_PUBLIC void weft_load_options_set_plan_overrides (WeftLoadOptions *self, WeftPlanOverrides *overrides);
+
 WEFT_PUBLIC const gchar *weft_load_options_get_dtype (WeftLoadOptions *self);
 WEFT_PUBLIC WeftTransformList *weft_load_options_get_key_mapping (WeftLoadOptions *self);
 WEFT_PUBLIC WeftTransformList *weft_load_options_get_mapping (WeftLoadOptions *self);
@@ -75,6 +80,9 @@ WEFT_PUBLIC const gchar *const *weft_load_options_get_target_names (WeftLoadOpti
 WEFT_PUBLIC WeftLoadFlags weft_load_options_get_flags (WeftLoadOptions *self);
 WEFT_PUBLIC guint64 weft_load_options_get_max_shard_bytes (WeftLoadOptions *self);
 WEFT_PUBLIC gboolean weft_load_options_get_is_hashed (WeftLoadOptions *self);
+WEFT_PUBLIC JsonNode *weft_load_options_get_fusion_config (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar *weft_load_options_get_fusion_where (WeftLoadOptions *self);
+WEFT_PUBLIC WeftPlanOverrides *weft_load_options_get_plan_overrides (WeftLoadOptions *self);
 
 WEFT_PUBLIC WeftTransformList *weft_load_options_assemble (WeftLoadOptions *self, JsonNode *config,
                                                            const gchar *where, GError **error);

@@ -2,9 +2,10 @@
 /* The inside of a plan, for the other views of it. */
 #pragma once
 
-#include "transform/weft-conversion-internal.h"
+#include "fusion/weft-replacement-executor.h"
 #include "pipeline/weft-load-plan.h"
 #include "pipeline/weft-tied-names-private.h"
+#include "transform/weft-conversion-internal.h"
 
 struct _WeftLoadPlan
 {
@@ -28,13 +29,23 @@ struct _WeftLoadPlan
   GPtrArray *conversions;
   /* Name under which sources meet -> WeftConversion. */
   GHashTable *layers;
-  /* For each output the conversion that makes it. */
+  /* For each output the conversion that makes it, or that makes its first source where a stage stands between. */
   GPtrArray *output_conversions;
+  /* What is replaced in the model; NULL: nothing. */
+  WeftReplacementExecutor *fusion;
+  /* What may be replaced in the checkpoint, and is taken back first; NULL: nothing. */
+  WeftReplacementExecutor *stored_fusion;
+  /* WeftStage: behind the conversions, in their order. */
+  GPtrArray *stages;
   WeftStateDict *outputs;
   /* Names that a conversion gives and the caller wants left out. */
   GHashTable *left_out;
   WeftLoadReport *report;
   guint n_known;
+  /* Name of a file beside the weights -> GBytes, what is written in its place. */
+  GHashTable *replaced_files;
+  /* (nullable): name of the one file of weights that is written, in place of the usual one. */
+  gchar *file_name;
   /* What values told, once: see weft_load_plan_check_values(). NULL before. */
   GMutex value_lock;
   WeftLoadReport *value_report;
@@ -42,6 +53,8 @@ struct _WeftLoadPlan
   GHashTable *lossy_by_values;
 };
 
+/* Writes @content in place of a file that the checkpoint has beside its weights; reverting brings the file back. */
+void weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content);
 /* Finds what the options and the config ask for. */
 gboolean weft_load_plan_prepare_dtypes (WeftLoadPlan *self, GError **error);
 /* What the sources that meet in a conversion are read as; invalid: as they are stored. */

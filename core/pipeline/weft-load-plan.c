@@ -4,11 +4,14 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "base/weft-text.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-fit-private.h"
+#include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
+#include "transform/weft-stage-internal.h"
 
 /* How many files a finding names before the rest is counted. */
 #define N_NAMED_FILES 6
@@ -32,12 +35,17 @@ weft_load_plan_finalize (GObject *object)
   g_clear_pointer (&self->layers, g_hash_table_unref);
   g_clear_pointer (&self->left_out, g_hash_table_unref);
   g_clear_pointer (&self->output_conversions, g_ptr_array_unref);
+  g_clear_object (&self->fusion);
+  g_clear_object (&self->stored_fusion);
+  g_clear_pointer (&self->stages, g_ptr_array_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_object (&self->outputs);
   g_clear_object (&self->report);
   g_clear_object (&self->value_report);
   g_clear_pointer (&self->lossy_by_values, g_hash_table_unref);
   g_mutex_clear (&self->value_lock);
+  g_clear_pointer (&self->replaced_files, g_hash_table_unref);
+  g_free (self->file_name);
   G_OBJECT_CLASS (weft_load_plan_parent_class)->finalize (object);
 }
 
@@ -52,13 +60,22 @@ weft_load_plan_init (WeftLoadPlan *self)
 {
   self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   self->output_conversions = g_ptr_array_new ();
+  self->stages = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_stage_free);
   self->dtype_patterns = g_ptr_array_new_with_free_func ((GDestroyNotify) g_regex_unref);
-  self->layers = g_hash_table_new (g_str_hash, g_str_equal);
+  self->layers = g_hash_table_new (weft_text_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
   self->lossy_by_values = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   g_mutex_init (&self->value_lock);
+  self->replaced_files =
+      g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
+}
+
+void
+weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content)
+{
+  g_hash_table_replace (self->replaced_files, g_strdup (name), g_bytes_ref (content));
 }
 
 gboolean
@@ -646,7 +663,8 @@ compile (WeftLoadPlan *self, GError **error)
   g_autoptr (WeftOpContext) model = NULL;
   g_autoptr (WeftOpContext) published_facts = NULL;
 
-  if (!find_model (self, error) || !find_transforms (self, error))
+  if (!find_model (self, error) || !weft_fusion_stages_prepare (self, error)
+      || !find_transforms (self, error))
     return FALSE;
   set_report_title (self);
   for (guint i = 0; i < weft_state_dict_get_n_tensors (published); i++)
@@ -660,6 +678,8 @@ compile (WeftLoadPlan *self, GError **error)
   for (guint i = 0; i < self->conversions->len; i++)
     if (!run_conversion (self, self->conversions->pdata[i], model, published_facts, error))
       return FALSE;
+  if (!weft_fusion_stages_take_back (self, error))
+    return FALSE;
   weft_note_left_files (self->report, self->checkpoint);
   if (weft_load_plan_knows_tensors (self))
     find_missing (self);
@@ -671,7 +691,7 @@ compile (WeftLoadPlan *self, GError **error)
         "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
         "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
         "dtypes (give --module-tree)");
-  return TRUE;
+  return weft_fusion_stages_apply (self, error);
 }
 
 /**
@@ -867,6 +887,32 @@ WeftTransformList *
 weft_load_plan_get_transforms (WeftLoadPlan *self)
 {
   return self->transforms;
+}
+
+/**
+ * weft_load_plan_get_module_tree:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): what is known of the model, before anything is replaced in it
+ * Since: 1.0
+ */
+WeftModuleTree *
+weft_load_plan_get_module_tree (WeftLoadPlan *self)
+{
+  return self->tree;
+}
+
+/**
+ * weft_load_plan_get_fusion:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): what is replaced in the model, by which rules; %NULL: nothing
+ * Since: 1.0
+ */
+WeftReplacementExecutor *
+weft_load_plan_get_fusion (WeftLoadPlan *self)
+{
+  return self->fusion;
 }
 
 /**

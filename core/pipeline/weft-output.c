@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipeline/weft-output-private.h"
 
+#include <string.h>
 #include <xxhash.h>
 
-#include "pipeline/weft-load-plan-private.h"
+#include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-provenance-private.h"
 
 /* Each output goes to the shard of its first source. */
@@ -54,12 +55,46 @@ hash_plan (GBytes *provenance)
                           (guint64) hash.low64);
 }
 
+/* The config that says what was fused, in place of that of the source, which the record keeps. */
+static gboolean
+add_config (WeftLoadPlan *plan, WeftSafetensorsSink *sink, gchar **original, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autofree gchar *text = weft_fusion_stages_edit_config (plan, original, &local_error);
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (text == NULL || weft_safetensors_sink_is_single_file (sink))
+    return TRUE;
+  bytes = g_bytes_new (text, strlen (text));
+  return weft_safetensors_sink_add_text (sink, "config.json", bytes, error);
+}
+
+/* Files beside the weights that are not carried along as they are. */
+static gboolean
+add_replaced_files (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GError **error)
+{
+  GHashTableIter iter;
+  gpointer name, content;
+
+  g_hash_table_iter_init (&iter, plan->replaced_files);
+  while (g_hash_table_iter_next (&iter, &name, &content))
+    if (!weft_safetensors_sink_add_text (sink, name, content, error))
+      return FALSE;
+  return TRUE;
+}
+
 gboolean
 weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable *cancellable, GError **error)
 {
   g_autoptr (WeftShardLayout) layout = NULL;
   g_autoptr (GBytes) provenance = NULL;
   g_autofree gchar *fingerprint = NULL;
+  g_autofree gchar *original_config = NULL;
 
   if (!weft_safetensors_sink_set_source (sink, plan->checkpoint, error)
       || weft_load_plan_check_values (plan, cancellable, error) == NULL)
@@ -67,12 +102,17 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   layout = lay_out (plan, error);
   if (layout == NULL)
     return FALSE;
+  if (plan->file_name != NULL)
+    weft_shard_layout_set_single_name (layout, plan->file_name);
   weft_safetensors_sink_set_layout (sink, layout);
-  provenance = weft_provenance_write (plan, cancellable, error);
+  if (!add_config (plan, sink, &original_config, error))
+    return FALSE;
+  provenance = weft_provenance_write (plan, original_config, cancellable, error);
   if (provenance == NULL)
     return FALSE;
   fingerprint = hash_plan (provenance);
   weft_safetensors_sink_set_fingerprint (sink, fingerprint);
   return weft_safetensors_sink_is_single_file (sink)
-         || weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, provenance, error);
+         || (add_replaced_files (plan, sink, error)
+             && weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, provenance, error));
 }

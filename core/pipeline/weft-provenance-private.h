@@ -9,6 +9,13 @@
 /* The newest version of the record that this library reads and the one it writes. */
 #define WEFT_PROVENANCE_VERSION 1
 
+/* A stage behind the conversions: what it took in, as far as a conversion met it, and how. */
+typedef struct
+{
+  WeftStateDict *inputs;
+  GPtrArray *conversions;
+} WeftRecordedStage;
+
 typedef struct
 {
   /* Header-only tensors in the order of the plan. */
@@ -20,14 +27,22 @@ typedef struct
   GPtrArray *hashes;
   /* The record that the source itself had, as text, if it was the output of a conversion. */
   gchar *previous;
+  /* Name of a file beside the weights that was written in another form -> GBytes, its text. */
+  GHashTable *replaced_files;
   gchar *index_name;
   GBytes *index;
   GPtrArray *conversions;
+  /* WeftRecordedStage, in the order they were run. */
+  GPtrArray *stages;
+  /* The config.json of the source, if that of the output differs. */
+  gchar *config;
   /* Of the text of the record. */
   gchar *checksum;
 } WeftProvenance;
 
-GBytes *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);
+/* @original_config: (nullable): the config.json of the source, if that of the output differs. */
+GBytes *weft_provenance_write (WeftLoadPlan *plan, const gchar *original_config, GCancellable *cancellable,
+                               GError **error);
 WeftProvenance *weft_provenance_load (const gchar *path, GError **error);
 void weft_provenance_free (WeftProvenance *self);
 
