@@ -11,6 +11,7 @@ extern const WeftCommandEntry weft_verify_command;
 extern const WeftCommandEntry weft_fusions_command;
 extern const WeftCommandEntry weft_inspect_command;
 extern const WeftCommandEntry weft_mappings_command;
+extern const WeftCommandEntry weft_lint_command;
 extern const WeftCommandEntry weft_op_command;
 extern const WeftCommandEntry weft_cast_command;
 extern const WeftCommandEntry weft_plugins_command;
@@ -24,6 +25,7 @@ const WeftCommandEntry *const weft_command_entries[] = {
   &weft_verify_command,
   &weft_inspect_command,
   &weft_mappings_command,
+  &weft_lint_command,
   &weft_fusions_command,
   &weft_op_command,
   &weft_cast_command,

@@ -25,6 +25,8 @@ typedef struct
   gboolean ignores_mismatched;
   gboolean drops_unexpected;
   gchar *strict;
+  gchar *base;
+  gchar *adapter_name;
   WeftCommandFusion fusion;
 } WeftCommandRules;
 
@@ -169,6 +171,9 @@ WeftCheckpoint *weft_command_open_source (const gchar *path, const WeftCommandSo
                                           WeftCommandCall *call, GError **error);
 WeftLoadOptions *weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules,
                                             GError **error);
+/* A plan for a checkpoint, or, with --base, for an adapter. */
+WeftLoadPlan *weft_command_new_plan (WeftCheckpoint *checkpoint, WeftLoadOptions *options,
+                                     const WeftCommandRules *rules, GError **error);
 WeftSafetensorsSink *weft_command_open_sink (const WeftCommandDestination *destination,
                                              const gchar *source_path, GError **error);
 

@@ -25,7 +25,7 @@ make_plan (WeftCommandCall *call, GError **error)
       load_options != NULL ? weft_command_open_source (call->arguments[0], &options->source, call, error)
                            : NULL;
 
-  return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
+  return checkpoint != NULL ? weft_command_new_plan (checkpoint, load_options, &options->rules, error) : NULL;
 }
 
 static void

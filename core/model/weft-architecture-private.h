@@ -37,10 +37,12 @@ void weft_architecture_unref (WeftArchitecture *self);
 /* %NULL without an error: the model type is not known. */
 WeftArchitecture *weft_architecture_registry_lookup (WeftArchitectureRegistry *self, const gchar *model_type,
                                                      GError **error);
-/* A definition of the file, or one that families share, with the file it is in. */
+/* A definition of the file, or one that families share. */
 JsonObject *weft_architecture_registry_find_module (WeftArchitectureRegistry *self,
                                                     WeftArchitectureFile *file, const gchar *name,
                                                     GError **error);
+/* The bases of a class that many classes derive from; %NULL if none are known. */
+JsonArray *weft_architecture_registry_find_bases (WeftArchitectureRegistry *self, const gchar *class_name);
 /* The definition of an activation as configs name it, such as `gelu`. */
 JsonObject *weft_architecture_registry_find_activation (WeftArchitectureRegistry *self, const gchar *name,
                                                         GError **error);

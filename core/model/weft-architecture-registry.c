@@ -449,17 +449,12 @@ get_parts (WeftArchitectureRegistry *self)
   return self->parts;
 }
 
-JsonObject *
-weft_architecture_registry_find_module (WeftArchitectureRegistry *self, WeftArchitectureFile *file,
-                                        const gchar *name, GError **error)
+static JsonObject *
+find_in_parts (WeftArchitectureRegistry *self, const gchar *name, GError **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
   g_autoptr (GError) cause = NULL;
-  JsonObject *module = weft_architecture_get_object (file->modules, name);
-  WeftArchitectureFile *layers = module == NULL ? get_file (self, LAYERS, &cause) : NULL;
+  JsonObject *module = NULL;
 
-  if (layers != NULL)
-    module = weft_architecture_get_object (layers->modules, name);
   for (guint i = 0; module == NULL && cause == NULL && i < get_parts (self)->len; i++)
     {
       WeftArchitectureFile *parts = get_file (self, self->parts->pdata[i], &cause);
@@ -468,10 +463,40 @@ weft_architecture_registry_find_module (WeftArchitectureRegistry *self, WeftArch
     }
   if (cause != NULL)
     g_propagate_error (error, g_steal_pointer (&cause));
+  return module;
+}
+
+JsonObject *
+weft_architecture_registry_find_module (WeftArchitectureRegistry *self, WeftArchitectureFile *file,
+                                        const gchar *name, GError **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  g_autoptr (GError) cause = NULL;
+  JsonObject *module = weft_architecture_get_object (file->modules, name);
+  WeftArchitectureFile *layers;
+
+  if (module == NULL)
+    module = find_in_parts (self, name, &cause);
+  layers = module == NULL && cause == NULL ? get_file (self, LAYERS, &cause) : NULL;
+  if (layers != NULL)
+    module = weft_architecture_get_object (layers->modules, name);
+  if (cause != NULL)
+    g_propagate_error (error, g_steal_pointer (&cause));
   else if (module == NULL)
     g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "%s: there is no module definition '%s'", file->where,
                  name);
   return module;
+}
+
+JsonArray *
+weft_architecture_registry_find_bases (WeftArchitectureRegistry *self, const gchar *class_name)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  WeftArchitectureFile *layers = get_file (self, LAYERS, NULL);
+  JsonObject *bases =
+      layers != NULL ? weft_architecture_get_object (json_node_get_object (layers->root), "bases") : NULL;
+
+  return bases != NULL ? weft_architecture_get_array (bases, class_name) : NULL;
 }
 
 JsonObject *

@@ -10,7 +10,7 @@ G_BEGIN_DECLS
 WeftModelConfig *weft_model_config_new_for_architecture (JsonObject *object, const gchar *where,
                                                          WeftArchitecture *architecture, GError **error);
 WeftArchitecture *weft_model_config_get_known_architecture (WeftModelConfig *self);
-/* The same config with other values for some fields, by their own names. */
+/* The same config with other values for some fields. */
 WeftModelConfig *weft_model_config_change (WeftModelConfig *self, const gchar *const *names,
                                            const WeftValue *values);
 /* A #WeftFindField. */

@@ -169,29 +169,6 @@ weft_model_config_load (const gchar *path, GError **error)
   return root != NULL ? weft_model_config_new (root, path, error) : NULL;
 }
 
-/* The same config with other values for some fields, by their own names. */
-WeftModelConfig *
-weft_model_config_change (WeftModelConfig *self, const gchar *const *names, const WeftValue *values)
-{
-  WeftModelConfig *changed = g_object_new (WEFT_TYPE_MODEL_CONFIG, NULL);
-  GHashTableIter earlier;
-  gpointer name, value;
-
-  changed->where = g_strdup (self->where);
-  changed->object = json_object_ref (self->object);
-  changed->architecture = self->architecture != NULL ? weft_architecture_ref (self->architecture) : NULL;
-  changed->changes = new_value_table ();
-  if (self->changes != NULL)
-    {
-      g_hash_table_iter_init (&earlier, self->changes);
-      while (g_hash_table_iter_next (&earlier, &name, &value))
-        put_value (changed->changes, name, value);
-    }
-  for (guint i = 0; names[i] != NULL; i++)
-    put_value (changed->changes, names[i], &values[i]);
-  return changed;
-}
-
 /**
  * weft_model_config_get_where:
  * @self: a config
@@ -282,6 +259,29 @@ find_own_name (WeftModelConfig *self, const gchar *name)
   return own != NULL ? own : name;
 }
 
+/* The same config with other values for some fields. */
+WeftModelConfig *
+weft_model_config_change (WeftModelConfig *self, const gchar *const *names, const WeftValue *values)
+{
+  WeftModelConfig *changed = g_object_new (WEFT_TYPE_MODEL_CONFIG, NULL);
+  GHashTableIter earlier;
+  gpointer name, value;
+
+  changed->where = g_strdup (self->where);
+  changed->object = json_object_ref (self->object);
+  changed->architecture = self->architecture != NULL ? weft_architecture_ref (self->architecture) : NULL;
+  changed->changes = new_value_table ();
+  if (self->changes != NULL)
+    {
+      g_hash_table_iter_init (&earlier, self->changes);
+      while (g_hash_table_iter_next (&earlier, &name, &value))
+        put_value (changed->changes, name, value);
+    }
+  for (guint i = 0; names[i] != NULL; i++)
+    put_value (changed->changes, find_own_name (self, names[i]), &values[i]);
+  return changed;
+}
+
 /* What the file says, under the field's own name or another one. */
 static JsonNode *
 find_written (WeftModelConfig *self, const gchar *own_name)
@@ -347,16 +347,21 @@ find_nested (WeftModelConfig *self, const gchar *name, JsonObject *rule, WeftVal
   return make_nested (self, name, json_node_get_object (written), model_type, value, error);
 }
 
+/* @given: (nullable): what the expression calls `given` */
 static gboolean
-evaluate (WeftModelConfig *self, JsonNode *expression, WeftValue *value, GError **error)
+evaluate (WeftModelConfig *self, JsonNode *expression, const WeftValue *given, WeftValue *value,
+          GError **error)
 {
-  WeftScope scope = { .config = G_OBJECT (self), .find_field = weft_model_config_find_field };
+  WeftScope outermost = { .config = G_OBJECT (self), .find_field = weft_model_config_find_field };
+  WeftScope scope = { .outer = &outermost, .name = "given", .value = given };
 
-  return weft_architecture_registry_evaluate (self->architecture->registry, expression, &scope, value, error);
+  return weft_architecture_registry_evaluate (self->architecture->registry, expression,
+                                              given != NULL ? &scope : &outermost, value, error);
 }
 
-/* A rule is a default, or an object that says when an expression stands for the field: `always`; `expression`: where it is
- * absent or null; `absent`: where it is absent; then `default` is what an absent one is. `literal` wraps a default. */
+/* A rule is a default, or an object that says when an expression stands for the field: `always`, which may look at what is
+ * `given`; `expression`: where it is absent or null; `absent`: where it is absent. A `default` is what an absent one is then;
+ * `literal` wraps a default that is an object. */
 static gboolean
 apply_rule (WeftModelConfig *self, JsonNode *written, JsonNode *rule, WeftValue *value, GError **error)
 {
@@ -366,15 +371,16 @@ apply_rule (WeftModelConfig *self, JsonNode *written, JsonNode *rule, WeftValue 
   JsonNode *absent = object != NULL ? json_object_get_member (object, "absent") : NULL;
   JsonNode *fallback = object != NULL ? json_object_get_member (object, "default") : NULL;
   JsonNode *literal = object != NULL ? json_object_get_member (object, "literal") : NULL;
+  g_auto (WeftValue) given = weft_value_from_json (written != NULL ? written : fallback);
 
   if (always != NULL)
-    return evaluate (self, always, value, error);
+    return evaluate (self, always, &given, value, error);
   if (written != NULL && (!JSON_NODE_HOLDS_NULL (written) || expression == NULL))
     *value = weft_value_from_json (written);
   else if (written == NULL && fallback != NULL && (expression != NULL || absent != NULL))
     *value = weft_value_from_json (fallback);
   else if (expression != NULL || absent != NULL)
-    return evaluate (self, expression != NULL ? expression : absent, value, error);
+    return evaluate (self, expression != NULL ? expression : absent, NULL, value, error);
   else
     *value = weft_value_from_json (literal != NULL ? literal : rule);
   return TRUE;

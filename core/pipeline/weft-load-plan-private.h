@@ -42,6 +42,10 @@ struct _WeftLoadPlan
   GHashTable *left_out;
   WeftLoadReport *report;
   guint n_known;
+  /* Name of a file beside the weights -> GBytes, what is written in its place. */
+  GHashTable *replaced_files;
+  /* (nullable): name of the one file of weights that is written, in place of the usual one. */
+  gchar *file_name;
   /* What values told, once: see weft_load_plan_check_values(). NULL before. */
   GMutex value_lock;
   WeftLoadReport *value_report;
@@ -49,6 +53,8 @@ struct _WeftLoadPlan
   GHashTable *lossy_by_values;
 };
 
+/* Writes @content in place of a file that the checkpoint has beside its weights; reverting brings the file back. */
+void weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content);
 /* Finds what the options and the config ask for. */
 gboolean weft_load_plan_prepare_dtypes (WeftLoadPlan *self, GError **error);
 /* What the sources that meet in a conversion are read as; invalid: as they are stored. */

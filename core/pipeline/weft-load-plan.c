@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "base/weft-text.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-fit-private.h"
@@ -43,6 +44,8 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->value_report);
   g_clear_pointer (&self->lossy_by_values, g_hash_table_unref);
   g_mutex_clear (&self->value_lock);
+  g_clear_pointer (&self->replaced_files, g_hash_table_unref);
+  g_free (self->file_name);
   G_OBJECT_CLASS (weft_load_plan_parent_class)->finalize (object);
 }
 
@@ -59,12 +62,20 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->output_conversions = g_ptr_array_new ();
   self->stages = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_stage_free);
   self->dtype_patterns = g_ptr_array_new_with_free_func ((GDestroyNotify) g_regex_unref);
-  self->layers = g_hash_table_new (g_str_hash, g_str_equal);
+  self->layers = g_hash_table_new (weft_text_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
   self->lossy_by_values = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   g_mutex_init (&self->value_lock);
+  self->replaced_files =
+      g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
+}
+
+void
+weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content)
+{
+  g_hash_table_replace (self->replaced_files, g_strdup (name), g_bytes_ref (content));
 }
 
 gboolean
