@@ -39,6 +39,8 @@ struct _WeftLoadPlan
   WeftReplacementExecutor *stored_fusion;
   /* WeftStage: behind the conversions, in their order. */
   GPtrArray *stages;
+  /* For each input of the first stage the conversion that makes it; NULL if there is no stage. */
+  GPtrArray *runtime_conversions;
   WeftStateDict *outputs;
   /* Names that a conversion gives and the caller wants left out. */
   GHashTable *left_out;

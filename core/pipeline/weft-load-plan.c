@@ -39,6 +39,7 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->fusion);
   g_clear_object (&self->stored_fusion);
   g_clear_pointer (&self->stages, g_ptr_array_unref);
+  g_clear_pointer (&self->runtime_conversions, g_ptr_array_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_object (&self->outputs);
   g_clear_object (&self->report);
