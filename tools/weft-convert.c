@@ -34,17 +34,46 @@ static const WeftCommandExample convert_examples[] = {
   { "With the dtypes that the model's runtime uses", "weft convert Mixtral-8x7B -o out --dtype auto" },
   { "With a renaming of your own",
     "weft convert my-model -o out --key-mapping '^encoder\\.=model.encoder.'" },
+  { "A LoRA adapter, by the rules of its model", "weft convert my-adapter --base Mixtral-8x7B -o out" },
   { "An unknown model, by rules from a file", "weft convert my-model -o out --mapping my-rules.json" },
   { NULL, NULL },
 };
+
+/* What values told while they were written. NULL if nothing was. */
+static WeftLoadReport *
+get_value_report (WeftCommandCall *call, WeftLoadPlan *plan)
+{
+  const ConvertOptions *options = call->options;
+
+  return options->is_dry_run ? NULL : weft_load_plan_check_values (plan, call->cancellable, NULL);
+}
+
+static gboolean
+is_reversible (WeftCommandCall *call, WeftLoadPlan *plan)
+{
+  WeftLoadReport *values = get_value_report (call, plan);
+
+  return weft_load_plan_is_reversible (plan)
+         && (values == NULL || weft_load_report_count (values, WEFT_FINDING_NOT_REVERSIBLE) == 0);
+}
+
+static void
+print_reports (WeftCommandCall *call, WeftLoadPlan *plan, gboolean with_values)
+{
+  WeftLoadReport *values = with_values ? get_value_report (call, plan) : NULL;
+
+  weft_command_print_report (call, weft_load_plan_get_report (plan), FALSE);
+  if (values != NULL)
+    weft_command_print_report (call, values, FALSE);
+}
 
 static void
 print_summary (WeftCommandCall *call, WeftLoadPlan *plan, gboolean is_recorded,
                const WeftTransferCounters *counters, gdouble seconds)
 {
   const gchar *way_back =
-      !weft_load_plan_is_reversible (plan) ? "not reversible (see above)"
-      : is_recorded                        ? "`weft revert` brings every byte back"
+      !is_reversible (call, plan) ? "not reversible (see above)"
+      : is_recorded               ? "`weft revert` brings every byte back"
                     : "a single file holds no record, so that `weft revert` will go by the model's mapping";
   guint n_published =
       weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan)));
@@ -77,9 +106,14 @@ print_result (WeftCommandCall *call, WeftLoadPlan *plan, WeftSafetensorsSink *si
   json_builder_add_int_value (builder, (gint64) counters->n_bytes_written);
   weft_command_add_kept (builder, sink);
   json_builder_set_member_name (builder, "reversible");
-  json_builder_add_boolean_value (builder, weft_load_plan_is_reversible (plan));
+  json_builder_add_boolean_value (builder, is_reversible (call, plan));
   json_builder_set_member_name (builder, "report");
   json_builder_add_value (builder, weft_load_report_to_json (weft_load_plan_get_report (plan)));
+  if (get_value_report (call, plan) != NULL)
+    {
+      json_builder_set_member_name (builder, "value_report");
+      json_builder_add_value (builder, weft_load_report_to_json (get_value_report (call, plan)));
+    }
   json_builder_end_object (builder);
   root = json_builder_get_root (builder);
   weft_command_print_json (root);
@@ -100,7 +134,7 @@ make_plan (WeftCommandCall *call, GError **error)
   weft_load_options_set_max_shard_bytes (load_options, max_shard_bytes);
   weft_load_options_set_is_hashed (load_options, options->is_hashed);
   checkpoint = weft_command_open_source (call->arguments[0], &options->source, call, error);
-  return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
+  return checkpoint != NULL ? weft_command_new_plan (checkpoint, load_options, &options->rules, error) : NULL;
 }
 
 static gint
@@ -131,7 +165,7 @@ run_convert (WeftCommandCall *call, GError **error)
                            : weft_load_plan_execute_full (plan, WEFT_SINK (sink), &transfer_options,
                                                           &counters, call->cancellable, error);
   weft_command_progress_end (call);
-  weft_command_print_report (call, weft_load_plan_get_report (plan));
+  print_reports (call, plan, ok);
   if (!ok)
     return WEFT_COMMAND_FAILED;
   if (options->is_dry_run)
@@ -159,6 +193,8 @@ const WeftCommandEntry weft_convert_command = {
       "Nothing is dropped silently: tensors that the model does not know are listed and carried along; missing, mismatched or "
       "failed ones stop the run before anything is written. Weights that are not read (other formats, shards that the index does "
       "not list) are named and left where they are.\n\n"
+      "With --base, SRC is a folder with a LoRA adapter (adapter_config.json, adapter_model.safetensors). It follows the rules of "
+      "its model: experts' matrices are fused as the experts are, and the config says so.\n\n"
       "--force and --in-place remove from the folder that they replace only what was read, copied or is replaced by name; whatever "
       "else is in it stays in DST.weft-old.",
   .min_arguments = 1,

@@ -441,7 +441,8 @@ weft_safetensors_sink_new (const gchar *path, GError **error)
 
 /**
  * weft_safetensors_sink_new_full:
- * @path: (type filename): a folder, or a file name that ends in `.safetensors`
+ * @path: (type filename): a folder, or a file name that ends in `.safetensors` (any name with
+ *   %WEFT_OUTPUT_FLAGS_SINGLE_FILE)
  * @flags: how the output comes to its place
  * @error: return location
  *
@@ -460,7 +461,9 @@ weft_safetensors_sink_new_full (const gchar *path, WeftOutputFlags flags, GError
   g_return_val_if_fail (path != NULL, NULL);
   self->path = g_strdup (path);
   self->flags = flags;
-  self->is_single_file = g_str_has_suffix (path, ".safetensors") && !g_file_test (path, G_FILE_TEST_IS_DIR);
+  self->is_single_file =
+      (flags & WEFT_OUTPUT_FLAGS_SINGLE_FILE) != 0
+      || (g_str_has_suffix (path, ".safetensors") && !g_file_test (path, G_FILE_TEST_IS_DIR));
   self->transaction = weft_output_transaction_new (path, self->is_single_file, flags, error);
   return self->transaction == NULL ? NULL : g_steal_pointer (&self);
 }

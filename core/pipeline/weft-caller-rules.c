@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipeline/weft-caller-rules-private.h"
 
+#include "base/weft-json.h"
+
 /* Origins as weft_mapping_assemble() writes them. */
 #define KEY_MAPPING "key_mapping"
 #define LEGACY "legacy"
@@ -54,6 +56,104 @@ weft_caller_rules_assemble (WeftLoadOptions *options, WeftMappingRegistry *regis
   if (with_legacy && !append_named (list, registry, LEGACY, FALSE, error))
     return NULL;
   return g_steal_pointer (&list);
+}
+
+/* The dtype that is asked for by name; invalid: it is the config's. */
+static WeftDtype
+get_asked_dtype (WeftLoadOptions *options)
+{
+  return weft_dtype_from_any_name (weft_load_options_get_dtype (options));
+}
+
+/* Who gives rules of their own for the model says that it is not what its config says. */
+static gboolean
+is_open (WeftLoadOptions *options)
+{
+  return (weft_load_options_get_flags (options) & WEFT_LOAD_FLAGS_OPEN) != 0
+         || weft_load_options_get_mapping (options) != NULL
+         || weft_load_options_get_model_type (options) != NULL;
+}
+
+WeftModuleTree *
+weft_caller_find_model (WeftLoadOptions *options, JsonNode *config, const gchar *where, gchar **open_reason,
+                        GError **error)
+{
+  WeftModuleTree *given = weft_load_options_get_module_tree (options);
+  g_autoptr (WeftModuleTree) tree = NULL;
+  g_autoptr (GError) cause = NULL;
+
+  if (given != NULL)
+    return g_object_ref (given);
+  if (config == NULL
+      || (weft_json_lookup (config, "model_type") == NULL
+          && weft_json_lookup (config, "architectures") == NULL))
+    return NULL;
+  if (!is_open (options))
+    tree = weft_module_tree_new_for_config (NULL, config, where, weft_load_options_get_class_name (options),
+                                            get_asked_dtype (options), &cause);
+  if (tree != NULL)
+    return g_steal_pointer (&tree);
+  if (cause != NULL && !g_error_matches (cause, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED))
+    {
+      g_propagate_error (error, g_steal_pointer (&cause));
+      return NULL;
+    }
+  if (cause != NULL && open_reason != NULL)
+    *open_reason = g_strdup (cause->message);
+  return weft_module_tree_new_from_config (config, where, error);
+}
+
+WeftMappingRegistry *
+weft_caller_find_registry (WeftLoadOptions *options, GError **error)
+{
+  WeftMappingRegistry *given = weft_load_options_get_registry (options);
+
+  return given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+}
+
+WeftTransformList *
+weft_caller_find_rules (WeftLoadOptions *options, WeftMappingRegistry *registry, WeftModuleTree *tree,
+                        GError **error)
+{
+  if (weft_load_options_get_transforms (options) != NULL)
+    return weft_transform_list_copy (weft_load_options_get_transforms (options), error);
+  if (tree == NULL || weft_load_options_get_mapping (options) != NULL
+      || weft_load_options_get_model_type (options) != NULL)
+    return weft_caller_rules_assemble (options, registry, TRUE, error);
+  return weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (options), TRUE, error);
+}
+
+/**
+ * weft_load_options_assemble:
+ * @self: options
+ * @config: (nullable): the content of the checkpoint's `config.json`, as weft_checkpoint_get_config() gives it
+ * @where: what messages call it, such as its path
+ * @error: return location
+ *
+ * Makes the list of rules that a plan with these options would have for a checkpoint with that config: the caller's key mapping,
+ * the rules of the model and of its parts with their scopes, those for old names. It is the caller's own: read it, edit it,
+ * and give it to weft_load_options_set_transforms().
+ *
+ * Returns: (transfer full): the rules
+ * Errors: %WEFT_ERROR_FORMAT if the config is malformed, those of weft_mapping_registry_lookup()
+ * Since: 1.0
+ */
+WeftTransformList *
+weft_load_options_assemble (WeftLoadOptions *self, JsonNode *config, const gchar *where, GError **error)
+{
+  g_autoptr (WeftMappingRegistry) registry = weft_caller_find_registry (self, error);
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftModuleTree) tree =
+      registry != NULL ? weft_caller_find_model (self, config, where, NULL, &local_error) : NULL;
+
+  if (registry == NULL)
+    return NULL;
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return NULL;
+    }
+  return weft_caller_find_rules (self, registry, tree, error);
 }
 
 gboolean

@@ -8,14 +8,20 @@ struct _WeftLoadOptions
   GObject parent_instance;
 
   gchar *dtype;
+  gchar *class_name; /* (nullable) */
   gchar *model_type;
   WeftTransformList *key_mapping;
   WeftTransformList *mapping;
   WeftMappingRegistry *registry;
   WeftModuleTree *tree;
+  WeftTransformList *transforms;
+  GStrv target_names;
   WeftLoadFlags flags;
   guint64 max_shard_bytes;
   gboolean is_hashed;
+  JsonNode *fusion_config; /* (nullable) */
+  gchar *fusion_where;
+  WeftPlanOverrides *overrides; /* (nullable) */
 };
 
 G_DEFINE_FINAL_TYPE (WeftLoadOptions, weft_load_options, G_TYPE_OBJECT)
@@ -26,11 +32,17 @@ weft_load_options_finalize (GObject *object)
   WeftLoadOptions *self = WEFT_LOAD_OPTIONS (object);
 
   g_free (self->dtype);
+  g_free (self->class_name);
   g_free (self->model_type);
   g_clear_object (&self->key_mapping);
   g_clear_object (&self->mapping);
   g_clear_object (&self->registry);
   g_clear_object (&self->tree);
+  g_clear_pointer (&self->fusion_config, json_node_unref);
+  g_free (self->fusion_where);
+  g_clear_object (&self->overrides);
+  g_clear_object (&self->transforms);
+  g_strfreev (self->target_names);
   G_OBJECT_CLASS (weft_load_options_parent_class)->finalize (object);
 }
 
@@ -160,6 +172,23 @@ weft_load_options_set_module_tree (WeftLoadOptions *self, WeftModuleTree *tree)
 }
 
 /**
+ * weft_load_options_set_class_name:
+ * @self: options
+ * @class_name: (nullable): a class of the model's family, such as its base model or one with another head
+ *
+ * Loads into that class, in place of the one that the config names. It is looked at where the module tree follows from the
+ * config.
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_class_name (WeftLoadOptions *self, const gchar *class_name)
+{
+  g_free (self->class_name);
+  self->class_name = g_strdup (class_name);
+}
+
+/**
  * weft_load_options_set_model_type:
  * @self: options
  * @model_type: (nullable): name of a mapping to use, in place of what the config says
@@ -171,6 +200,35 @@ weft_load_options_set_model_type (WeftLoadOptions *self, const gchar *model_type
 {
   g_free (self->model_type);
   self->model_type = g_strdup (model_type);
+}
+
+/**
+ * weft_load_options_set_transforms:
+ * @self: options
+ * @transforms: (nullable): the list of rules as it is to be used, with scopes, nothing added: what weft_load_options_assemble() gave,
+ *   edited
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_transforms (WeftLoadOptions *self, WeftTransformList *transforms)
+{
+  g_set_object (&self->transforms, transforms);
+}
+
+/**
+ * weft_load_options_set_target_names:
+ * @self: options
+ * @names: (array zero-terminated=1) (nullable): the names that are to be given, in place of those of a model: of an adapter, or
+ *   of a new head. Their shapes are not judged
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_target_names (WeftLoadOptions *self, const gchar *const *names)
+{
+  g_strfreev (self->target_names);
+  self->target_names = g_strdupv ((GStrv) names);
 }
 
 /**
@@ -211,6 +269,38 @@ void
 weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed)
 {
   self->is_hashed = is_hashed;
+}
+
+/**
+ * weft_load_options_set_fusion_config:
+ * @self: options
+ * @fusion_config: (nullable): a map from families of fusions to `true`, `false` or their options; it goes before what
+ *   `config.json` stores, also where it is empty; %NULL: what `config.json` stores
+ * @where: (nullable): what messages call it, such as a path
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_fusion_config (WeftLoadOptions *self, JsonNode *fusion_config, const gchar *where)
+{
+  g_clear_pointer (&self->fusion_config, json_node_unref);
+  g_free (self->fusion_where);
+  self->fusion_config = fusion_config != NULL ? json_node_ref (fusion_config) : NULL;
+  self->fusion_where = g_strdup (where != NULL ? where : "options");
+}
+
+/**
+ * weft_load_options_set_plan_overrides:
+ * @self: options
+ * @overrides: (nullable): modules to replace by path; they go before what `config.json` stores, also where there is no entry;
+ *   %NULL: what `config.json` stores
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_plan_overrides (WeftLoadOptions *self, WeftPlanOverrides *overrides)
+{
+  g_set_object (&self->overrides, overrides);
 }
 
 /**
@@ -279,6 +369,19 @@ weft_load_options_get_module_tree (WeftLoadOptions *self)
 }
 
 /**
+ * weft_load_options_get_class_name:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the class to load into; %NULL for the one that the config names
+ * Since: 1.0
+ */
+const gchar *
+weft_load_options_get_class_name (WeftLoadOptions *self)
+{
+  return self->class_name;
+}
+
+/**
  * weft_load_options_get_model_type:
  * @self: options
  *
@@ -289,6 +392,32 @@ const gchar *
 weft_load_options_get_model_type (WeftLoadOptions *self)
 {
   return self->model_type;
+}
+
+/**
+ * weft_load_options_get_transforms:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the list of rules to use as it is
+ * Since: 1.0
+ */
+WeftTransformList *
+weft_load_options_get_transforms (WeftLoadOptions *self)
+{
+  return self->transforms;
+}
+
+/**
+ * weft_load_options_get_target_names:
+ * @self: options
+ *
+ * Returns: (transfer none) (array zero-terminated=1) (nullable): the names that are to be given
+ * Since: 1.0
+ */
+const gchar *const *
+weft_load_options_get_target_names (WeftLoadOptions *self)
+{
+  return (const gchar *const *) self->target_names;
 }
 
 /**
@@ -328,4 +457,43 @@ gboolean
 weft_load_options_get_is_hashed (WeftLoadOptions *self)
 {
   return self->is_hashed;
+}
+
+/**
+ * weft_load_options_get_fusion_config:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the families that are asked for; %NULL: what `config.json` stores
+ * Since: 1.0
+ */
+JsonNode *
+weft_load_options_get_fusion_config (WeftLoadOptions *self)
+{
+  return self->fusion_config;
+}
+
+/**
+ * weft_load_options_get_fusion_where:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): what messages call the families that are asked for
+ * Since: 1.0
+ */
+const gchar *
+weft_load_options_get_fusion_where (WeftLoadOptions *self)
+{
+  return self->fusion_where;
+}
+
+/**
+ * weft_load_options_get_plan_overrides:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the modules to replace by path; %NULL: what `config.json` stores
+ * Since: 1.0
+ */
+WeftPlanOverrides *
+weft_load_options_get_plan_overrides (WeftLoadOptions *self)
+{
+  return self->overrides;
 }

@@ -2,8 +2,10 @@
 /* The inside of a plan, for the other views of it. */
 #pragma once
 
-#include "pipeline/weft-conversion-private.h"
+#include "fusion/weft-replacement-executor.h"
 #include "pipeline/weft-load-plan.h"
+#include "pipeline/weft-tied-names-private.h"
+#include "transform/weft-conversion-internal.h"
 
 struct _WeftLoadPlan
 {
@@ -13,24 +15,59 @@ struct _WeftLoadPlan
   WeftLoadOptions *options;
   /* NULL: open mode without any knowledge of the model. */
   WeftModuleTree *tree;
+  /* Why the tree has no tensors; NULL if there is nothing to say. */
+  gchar *open_reason;
   /* Names that the model knows; NULL in open mode. */
   GHashTable *model_keys;
+  /* NULL if the tree has no tensors, or names were declared in its place. */
+  WeftTiedNames *ties;
+  WeftMappingRegistry *registry;
   WeftTransformList *transforms;
+  /* What is read as, if the model does not say otherwise; invalid: as it is stored. */
+  WeftDtype request;
   /* GRegex for each rule of the tree's dtype plan. */
   GPtrArray *dtype_patterns;
   JsonNode *config;
   GPtrArray *conversions;
   /* Name under which sources meet -> WeftConversion. */
   GHashTable *layers;
-  /* For each output the conversion that makes it. */
+  /* For each output the conversion that makes it, or that makes its first source where a stage stands between. */
   GPtrArray *output_conversions;
+  /* What is replaced in the model; NULL: nothing. */
+  WeftReplacementExecutor *fusion;
+  /* What may be replaced in the checkpoint, and is taken back first; NULL: nothing. */
+  WeftReplacementExecutor *stored_fusion;
+  /* WeftStage: behind the conversions, in their order. */
+  GPtrArray *stages;
+  /* For each input of the first stage the conversion that makes it; NULL if there is no stage. */
+  GPtrArray *runtime_conversions;
   WeftStateDict *outputs;
   /* Names that a conversion gives and the caller wants left out. */
   GHashTable *left_out;
   WeftLoadReport *report;
   guint n_known;
+  /* Name of a file beside the weights -> GBytes, what is written in its place. */
+  GHashTable *replaced_files;
+  /* (nullable): name of the one file of weights that is written, in place of the usual one. */
+  gchar *file_name;
+  /* What values told, once: see weft_load_plan_check_values(). NULL before. */
+  GMutex value_lock;
+  WeftLoadReport *value_report;
+  /* WeftConversion -> why it has no exact inverse after all. */
+  GHashTable *lossy_by_values;
 };
 
+/* Writes @content in place of a file that the checkpoint has beside its weights; reverting brings the file back. */
+void weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content);
+/* Finds what the options and the config ask for. */
+gboolean weft_load_plan_prepare_dtypes (WeftLoadPlan *self, GError **error);
+/* What the sources that meet in a conversion are read as; invalid: as they are stored. */
+WeftDtype weft_load_plan_choose_dtype (WeftLoadPlan *self, const WeftConversion *conversion);
+/* Why a conversion has no exact inverse, by its layout or by the values that were looked at; NULL if it has one. */
+const gchar *weft_load_plan_find_lossy_reason (WeftLoadPlan *self, const WeftConversion *conversion);
+
 const gchar *weft_load_plan_get_base_model_prefix (WeftLoadPlan *self);
+/* Whether shapes, dtypes and ties of the model's tensors are known, not only their names or nothing. */
+gboolean weft_load_plan_knows_tensors (WeftLoadPlan *self);
 /* Says what of the checkpoint's folder is neither read nor carried along. */
 void weft_note_left_files (WeftLoadReport *report, WeftCheckpoint *checkpoint);

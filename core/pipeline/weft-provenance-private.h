@@ -3,11 +3,18 @@
  * which tensors met where. It holds names, shapes and rules, never the bytes of a tensor. */
 #pragma once
 
-#include "pipeline/weft-conversion-private.h"
+#include "transform/weft-conversion-internal.h"
 #include "pipeline/weft-load-plan.h"
 
 /* The newest version of the record that this library reads and the one it writes. */
 #define WEFT_PROVENANCE_VERSION 1
+
+/* A stage behind the conversions: what it took in, as far as a conversion met it, and how. */
+typedef struct
+{
+  WeftStateDict *inputs;
+  GPtrArray *conversions;
+} WeftRecordedStage;
 
 typedef struct
 {
@@ -20,18 +27,28 @@ typedef struct
   GPtrArray *hashes;
   /* The record that the source itself had, as text, if it was the output of a conversion. */
   gchar *previous;
+  /* Name of a file beside the weights that was written in another form -> GBytes, its text. */
+  GHashTable *replaced_files;
   gchar *index_name;
   GBytes *index;
   GPtrArray *conversions;
+  /* WeftRecordedStage, in the order they were run. */
+  GPtrArray *stages;
+  /* The config.json of the source, if that of the output differs. */
+  gchar *config;
   /* Of the text of the record. */
   gchar *checksum;
 } WeftProvenance;
 
-GBytes *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);
+/* @original_config: (nullable): the config.json of the source, if that of the output differs. */
+GBytes *weft_provenance_write (WeftLoadPlan *plan, const gchar *original_config, GCancellable *cancellable,
+                               GError **error);
 WeftProvenance *weft_provenance_load (const gchar *path, GError **error);
 void weft_provenance_free (WeftProvenance *self);
 
-/* XXH3 (128 bits) of a file, as hex text. */
+/* The hash of what an XXH3_state_t has seen, as the record writes it. */
+gchar *weft_provenance_format_hash (gconstpointer state);
+/* XXH3 (128 bits) of a file, written that way. */
 gchar *weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftProvenance, weft_provenance_free)

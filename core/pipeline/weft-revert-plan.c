@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pipeline/weft-revert-plan.h"
+#include "pipeline/weft-revert-plan-private.h"
 
 #include <string.h>
 
 #include "base/weft-json.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
-#include "pipeline/weft-load-plan-private.h"
+#include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-provenance-private.h"
+#include "transform/weft-stage-internal.h"
 
 struct _WeftRevertPlan
 {
@@ -18,6 +19,9 @@ struct _WeftRevertPlan
   WeftLoadOptions *options;
   WeftRevertFlags flags;
   WeftProvenance *provenance;
+  /* What the way back starts from, stage by stage: first the tensors of the checkpoint; and the shard of each. */
+  WeftStateDict *runtime;
+  GArray *runtime_shards;
   WeftStateDict *outputs;
   /* For each output the shard of the runtime checkpoint that it mainly comes from. */
   GArray *shards;
@@ -27,6 +31,18 @@ struct _WeftRevertPlan
   /* Tensors of the runtime checkpoint that the record does not know. */
   guint n_added;
 };
+
+/* One stage of the record while it is taken back. */
+typedef struct
+{
+  /* What it was made of: tensors without values. */
+  WeftStateDict *published;
+  WeftOpContext *facts;
+  /* Of the runtime's tensors: whether a conversion made it. */
+  gboolean *is_taken;
+  WeftStateDict *outputs;
+  GArray *shards;
+} Level;
 
 G_DEFINE_FINAL_TYPE (WeftRevertPlan, weft_revert_plan, G_TYPE_OBJECT)
 
@@ -38,6 +54,8 @@ weft_revert_plan_finalize (GObject *object)
   g_clear_object (&self->checkpoint);
   g_clear_object (&self->options);
   g_clear_pointer (&self->provenance, weft_provenance_free);
+  g_clear_object (&self->runtime);
+  g_clear_pointer (&self->runtime_shards, g_array_unref);
   g_clear_object (&self->outputs);
   g_clear_pointer (&self->shards, g_array_unref);
   g_clear_object (&self->report);
@@ -54,29 +72,48 @@ weft_revert_plan_class_init (WeftRevertPlanClass *klass)
 static void
 weft_revert_plan_init (WeftRevertPlan *self)
 {
+  self->runtime_shards = g_array_new (FALSE, FALSE, sizeof (guint));
   self->outputs = weft_state_dict_new ();
   self->shards = g_array_new (FALSE, FALSE, sizeof (guint));
   self->report = weft_load_report_new ();
+}
+
+static void
+start_from_checkpoint (WeftRevertPlan *self)
+{
+  self->runtime = g_object_ref (weft_checkpoint_get_state_dict (self->checkpoint));
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (self->runtime); i++)
+    {
+      guint shard = weft_checkpoint_get_tensor_shard (self->checkpoint, i);
+
+      g_array_append_val (self->runtime_shards, shard);
+    }
+}
+
+static gboolean
+add_tensor (WeftRevertPlan *self, WeftStateDict *outputs, GArray *shards, const gchar *name,
+            WeftTensor *tensor, guint runtime_position, GError **error)
+{
+  if (!weft_state_dict_add (outputs, name, tensor, error))
+    return FALSE;
+  g_array_append_val (shards, g_array_index (self->runtime_shards, guint, runtime_position));
+  return TRUE;
 }
 
 static gboolean
 add_output (WeftRevertPlan *self, const gchar *name, WeftTensor *tensor, guint runtime_position,
             GError **error)
 {
-  guint shard = weft_checkpoint_get_tensor_shard (self->checkpoint, runtime_position);
-
-  if (!weft_state_dict_add (self->outputs, name, tensor, error))
-    return FALSE;
-  g_array_append_val (self->shards, shard);
-  return TRUE;
+  return add_tensor (self, self->outputs, self->shards, name, tensor, runtime_position, error);
 }
 
 /* The runtime tensors of a recorded conversion, as they are now. */
 static gboolean
-find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **runtime, guint *first,
-              gboolean *is_taken, GError **error)
+find_runtime (WeftRevertPlan *self, Level *level, WeftConversion *conversion, WeftTensor **runtime,
+              guint *first, GError **error)
 {
-  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *state_dict = self->runtime;
+  gboolean *is_taken = level->is_taken;
 
   for (guint i = 0; i < conversion->outputs->len; i++)
     {
@@ -91,8 +128,7 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
               "%s: '%s' is gone, which the record says was made of '%s'; it cannot be reverted without",
               weft_checkpoint_get_path (self->checkpoint), output->name,
               weft_state_dict_get_name (
-                  self->provenance->published,
-                  g_array_index (conversion->sources, WeftConversionSource, 0).position));
+                  level->published, g_array_index (conversion->sources, WeftConversionSource, 0).position));
           return FALSE;
         }
       if (is_taken[position])
@@ -124,7 +160,7 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
 static gboolean
 is_incomplete (WeftRevertPlan *self, WeftConversion *conversion)
 {
-  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *state_dict = self->runtime;
 
   for (guint i = 0; conversion->proof == WEFT_PROOF_LOSSY && i < conversion->outputs->len; i++)
     if (!weft_state_dict_find (state_dict, g_array_index (conversion->outputs, WeftConversionOutput, i).name,
@@ -134,10 +170,9 @@ is_incomplete (WeftRevertPlan *self, WeftConversion *conversion)
 }
 
 static gboolean
-revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpContext *facts, gboolean *is_taken,
-                   GError **error)
+revert_conversion (WeftRevertPlan *self, Level *level, WeftConversion *conversion, GError **error)
 {
-  WeftStateDict *published = self->provenance->published;
+  WeftStateDict *published = level->published;
   g_autofree WeftTensor **runtime = g_new0 (WeftTensor *, conversion->outputs->len);
   g_autoptr (GPtrArray) tensors = NULL;
   guint first = 0;
@@ -151,9 +186,9 @@ revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpConte
     }
   if (is_incomplete (self, conversion))
     return TRUE;
-  if (!find_runtime (self, conversion, runtime, &first, is_taken, error))
+  if (!find_runtime (self, level, conversion, runtime, &first, error))
     return FALSE;
-  tensors = weft_conversion_invert (conversion, runtime, published, facts, error);
+  tensors = weft_conversion_invert (conversion, runtime, published, level->facts, error);
   if (tensors == NULL)
     {
       g_prefix_error (error, "'%s': ", conversion->layer);
@@ -163,9 +198,44 @@ revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpConte
     {
       guint position = g_array_index (conversion->sources, WeftConversionSource, i).position;
 
-      if (!add_output (self, weft_state_dict_get_name (published, position), tensors->pdata[i], first, error))
+      if (!add_tensor (self, level->outputs, level->shards, weft_state_dict_get_name (published, position),
+                       tensors->pdata[i], first, error))
         return FALSE;
     }
+  return TRUE;
+}
+
+static gboolean
+revert_conversions (WeftRevertPlan *self, Level *level, GPtrArray *conversions, GError **error)
+{
+  for (guint i = 0; i < conversions->len; i++)
+    if (!revert_conversion (self, level, conversions->pdata[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+/* Takes one stage behind the conversions back. What it did not meet stays. */
+static gboolean
+revert_stage (WeftRevertPlan *self, const WeftRecordedStage *stage, GError **error)
+{
+  guint n = weft_state_dict_get_n_tensors (self->runtime);
+  g_autofree gboolean *is_taken = g_new0 (gboolean, MAX (n, 1));
+  g_autoptr (WeftStateDict) outputs = weft_state_dict_new ();
+  g_autoptr (GArray) shards = g_array_new (FALSE, FALSE, sizeof (guint));
+  g_autoptr (WeftOpContext) facts =
+      weft_make_published_facts (stage->inputs, weft_checkpoint_get_config (self->checkpoint));
+  Level level = { stage->inputs, facts, is_taken, outputs, shards };
+
+  if (!revert_conversions (self, &level, stage->conversions, error))
+    return FALSE;
+  for (guint i = 0; i < n; i++)
+    if (!is_taken[i]
+        && !add_tensor (self, outputs, shards, weft_state_dict_get_name (self->runtime, i),
+                        weft_state_dict_get_tensor (self->runtime, i), i, error))
+      return FALSE;
+  g_set_object (&self->runtime, outputs);
+  g_array_unref (self->runtime_shards);
+  self->runtime_shards = g_steal_pointer (&shards);
   return TRUE;
 }
 
@@ -173,7 +243,7 @@ revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpConte
 static gboolean
 add_rest (WeftRevertPlan *self, const gboolean *is_taken, GError **error)
 {
-  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *state_dict = self->runtime;
 
   for (guint i = 0; i < weft_state_dict_get_n_tensors (state_dict); i++)
     if (!is_taken[i])
@@ -213,56 +283,103 @@ note_left_out (WeftRevertPlan *self)
 static gboolean
 revert_by_record (WeftRevertPlan *self, GError **error)
 {
-  guint n = weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (self->checkpoint));
-  g_autofree gboolean *is_taken = g_new0 (gboolean, MAX (n, 1));
+  WeftProvenance *record = self->provenance;
   g_autoptr (WeftOpContext) facts =
-      weft_make_published_facts (self->provenance->published, weft_checkpoint_get_config (self->checkpoint));
+      weft_make_published_facts (record->published, weft_checkpoint_get_config (self->checkpoint));
+  g_autofree gboolean *is_taken = NULL;
+  Level level = { record->published, facts, NULL, self->outputs, self->shards };
 
-  for (guint i = 0; i < self->provenance->conversions->len; i++)
-    if (!revert_conversion (self, self->provenance->conversions->pdata[i], facts, is_taken, error))
+  for (guint i = record->stages->len; i-- > 0;)
+    if (!revert_stage (self, record->stages->pdata[i], error))
       return FALSE;
+  is_taken = g_new0 (gboolean, weft_state_dict_get_n_tensors (self->runtime) + 1);
+  level.is_taken = is_taken;
+  if (!revert_conversions (self, &level, record->conversions, error))
+    return FALSE;
   note_left_out (self);
   return add_rest (self, is_taken, error);
 }
 
-static WeftTransformList *
-find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError **error)
+/* The model as the caller or the config knows it; NULL without an error if neither does. */
+static WeftModuleTree *
+find_tree (WeftRevertPlan *self, GError **error)
 {
-  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
-  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-  g_autoptr (WeftModuleTree) tree = given != NULL ? g_object_ref (given) : NULL;
+  return weft_caller_find_model (self->options, weft_checkpoint_get_config (self->checkpoint),
+                                 weft_checkpoint_get_path (self->checkpoint), NULL, error);
+}
 
-  if (tree == NULL && config == NULL)
+/* Takes back what the config says is fused, as far as the checkpoint holds it. */
+static gboolean
+take_back_stored (WeftRevertPlan *self, WeftModuleTree *tree, GError **error)
+{
+  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftReplacementExecutor) fusion = weft_fusion_stages_open_stored (
+      tree, config, weft_checkpoint_get_path (self->checkpoint), self->report, &local_error);
+  g_autoptr (WeftOpContext) facts = weft_make_published_facts (self->runtime, config);
+  g_autoptr (WeftTransformList) inverse = NULL;
+  g_autoptr (WeftStage) stage = NULL;
+  g_autoptr (GArray) shards = g_array_new (FALSE, FALSE, sizeof (guint));
+
+  if (fusion == NULL && local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (fusion == NULL)
+    return TRUE;
+  inverse = weft_transform_list_dup_inverse (weft_replacement_executor_get_transforms (fusion),
+                                             WEFT_INVERSE_FLAGS_NONE, error);
+  stage = inverse != NULL ? weft_stage_run (self->runtime, inverse, facts, error) : NULL;
+  if (stage == NULL)
+    return FALSE;
+  if (stage->failures->len > 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FAILED, "'%s': %s",
+                   (const gchar *) stage->failures->pdata[0], (const gchar *) stage->failures->pdata[1]);
+      return FALSE;
+    }
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (stage->outputs); i++)
+    g_array_append_val (shards,
+                        g_array_index (self->runtime_shards, guint, weft_stage_get_origin (stage, i)));
+  g_set_object (&self->runtime, stage->outputs);
+  g_array_unref (self->runtime_shards);
+  self->runtime_shards = g_steal_pointer (&shards);
+  return TRUE;
+}
+
+static WeftTransformList *
+find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, WeftModuleTree *tree,
+                     GError **error)
+{
+  if (tree == NULL)
     {
       g_set_error (
           error, WEFT_ERROR, WEFT_ERROR_MISSING,
-          "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
+          "%s has neither a record (%s) nor a config.json that names a model; name the mapping with --model-type or --mapping",
           weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
       return NULL;
     }
-  if (tree == NULL)
-    tree = weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error);
-  if (tree == NULL)
-    return NULL;
   return weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (self->options), FALSE,
                                 error);
 }
 
 /* The rules for the way back: without those for old names, and without changes of prefix. */
 static WeftTransformList *
-find_inverse (WeftRevertPlan *self, GError **error)
+find_inverse (WeftRevertPlan *self, WeftModuleTree *tree, GError **error)
 {
-  WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
   gboolean has_mapping = weft_load_options_get_mapping (self->options) != NULL
                          || weft_load_options_get_model_type (self->options) != NULL;
-  g_autoptr (WeftMappingRegistry) registry =
-      given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+  g_autoptr (WeftMappingRegistry) registry = weft_caller_find_registry (self->options, error);
   g_autoptr (WeftTransformList) list = NULL;
 
   if (registry == NULL)
     return NULL;
-  list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
-                     : find_rules_of_model (self, registry, error);
+  if (weft_load_options_get_transforms (self->options) != NULL)
+    list = weft_transform_list_copy (weft_load_options_get_transforms (self->options), error);
+  else
+    list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
+                       : find_rules_of_model (self, registry, tree, error);
   return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error)
                       : NULL;
 }
@@ -289,8 +406,7 @@ run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, We
 {
   WeftConversion *conversion = bucket->conversion;
 
-  if (!weft_conversion_run (conversion, weft_checkpoint_get_state_dict (self->checkpoint), WEFT_DTYPE_INVALID,
-                            facts, error))
+  if (!weft_conversion_run (conversion, self->runtime, WEFT_DTYPE_INVALID, facts, error))
     {
       g_prefix_error (error, "'%s': ", conversion->layer);
       return FALSE;
@@ -312,7 +428,7 @@ static gboolean
 collect_key (WeftRevertPlan *self, WeftTransformList *inverse, guint position, GPtrArray *buckets,
              GHashTable *by_name, GError **error)
 {
-  const gchar *key = weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position);
+  const gchar *key = weft_state_dict_get_name (self->runtime, position);
   g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (inverse, key, NULL, NULL, error);
   gint rule = renamed != NULL ? weft_renamed_key_get_converter (renamed) : -1;
   const gchar *name = renamed != NULL ? weft_renamed_key_get_name (renamed) : NULL;
@@ -354,16 +470,25 @@ take_fingerprint_of_rules (WeftRevertPlan *self, WeftTransformList *rules)
 static gboolean
 revert_by_mapping (WeftRevertPlan *self, GError **error)
 {
-  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
-  g_autoptr (WeftTransformList) inverse = find_inverse (self, error);
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftModuleTree) tree = find_tree (self, &local_error);
+  g_autoptr (WeftTransformList) inverse = NULL;
+  g_autoptr (WeftOpContext) facts = NULL;
   g_autoptr (GPtrArray) buckets = g_ptr_array_new_with_free_func (bucket_free);
   g_autoptr (GHashTable) by_name = g_hash_table_new (g_str_hash, g_str_equal);
-  g_autoptr (WeftOpContext) facts =
-      weft_make_published_facts (state_dict, weft_checkpoint_get_config (self->checkpoint));
 
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (!take_back_stored (self, tree, error))
+    return FALSE;
+  inverse = find_inverse (self, tree, error);
   if (inverse == NULL)
     return FALSE;
-  for (guint i = 0; i < weft_state_dict_get_n_tensors (state_dict); i++)
+  facts = weft_make_published_facts (self->runtime, weft_checkpoint_get_config (self->checkpoint));
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (self->runtime); i++)
     if (!collect_key (self, inverse, i, buckets, by_name, error))
       return FALSE;
   take_fingerprint_of_rules (self, inverse);
@@ -378,10 +503,29 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
   return TRUE;
 }
 
+/* A record says by which rules the way back goes: rules of the caller would be ignored, and are refused. */
+static gboolean
+refuse_rules_beside_record (WeftRevertPlan *self, GError **error)
+{
+  gboolean has_key_mapping =
+      weft_transform_list_get_n_transforms (weft_load_options_get_key_mapping (self->options)) > 0;
+
+  if (!has_key_mapping && weft_load_options_get_transforms (self->options) == NULL
+      && weft_load_options_get_mapping (self->options) == NULL
+      && weft_load_options_get_model_type (self->options) == NULL)
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+      "%s has a record (%s) that says how it was converted, and a mapping was given beside it; leave the mapping "
+      "out, or go by it alone (--no-provenance)",
+      weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+  return FALSE;
+}
+
 /**
  * weft_revert_plan_new:
  * @checkpoint: a runtime checkpoint
- * @options: (nullable): mapping, registry and module tree to use when there is no record
+ * @options: (nullable): mapping, registry and module tree to use when there is no record; a mapping beside one is refused
  * @flags: how to go back
  * @error: return location
  *
@@ -389,7 +533,7 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
  *
  * Returns: (transfer full): the plan
  * Errors: %WEFT_ERROR_NOT_REVERSIBLE if a conversion has no exact inverse, %WEFT_ERROR_MISSING if a tensor of the record is
- *   gone, %WEFT_ERROR_FORMAT if the record is malformed
+ *   gone, %WEFT_ERROR_FORMAT if the record is malformed, %WEFT_ERROR_ARGUMENT if it is there and a mapping is given
  * Since: 1.0
  */
 WeftRevertPlan *
@@ -403,8 +547,11 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
   self->checkpoint = g_object_ref (checkpoint);
   self->options = options != NULL ? g_object_ref (options) : weft_load_options_new ();
   self->flags = flags;
+  start_from_checkpoint (self);
   if ((flags & WEFT_REVERT_FLAGS_IGNORE_PROVENANCE) == 0 && g_file_test (path, G_FILE_TEST_IS_REGULAR))
     {
+      if (!refuse_rules_beside_record (self, error))
+        return NULL;
       self->provenance = weft_provenance_load (path, error);
       if (self->provenance == NULL || !revert_by_record (self, error))
         return NULL;
@@ -426,13 +573,25 @@ collect_metadata (WeftCheckpoint *checkpoint)
   return metadata;
 }
 
+const WeftProvenance *
+weft_revert_plan_get_provenance (WeftRevertPlan *self)
+{
+  return self->provenance;
+}
+
+gboolean
+weft_revert_plan_is_complete (WeftRevertPlan *self)
+{
+  return self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0;
+}
+
 /* By the record, byte for byte; or, if tensors were added or left out or nothing is recorded, by the shards of the runtime. */
-static WeftShardLayout *
-lay_out (WeftRevertPlan *self, GError **error)
+WeftShardLayout *
+weft_revert_plan_lay_out (WeftRevertPlan *self, GError **error)
 {
   g_autoptr (GPtrArray) metadata = NULL;
 
-  if (self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0)
+  if (weft_revert_plan_is_complete (self))
     return weft_shard_layout_new_verbatim (self->outputs, (const gchar *const *) self->provenance->file_names,
                                            self->provenance->headers, self->provenance->index_name,
                                            self->provenance->index, error);
@@ -440,6 +599,22 @@ lay_out (WeftRevertPlan *self, GError **error)
   return weft_shard_layout_new_assigned (self->outputs, (const guint *) (gpointer) self->shards->data,
                                          self->shards->len, metadata,
                                          weft_checkpoint_get_index_metadata (self->checkpoint), error);
+}
+
+/* Files beside the weights that were written in another form. */
+static gboolean
+restore_replaced_files (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
+{
+  GHashTableIter iter;
+  gpointer name, content;
+
+  if (self->provenance == NULL || weft_safetensors_sink_is_single_file (sink))
+    return TRUE;
+  g_hash_table_iter_init (&iter, self->provenance->replaced_files);
+  while (g_hash_table_iter_next (&iter, &name, &content))
+    if (!weft_safetensors_sink_add_text (sink, name, content, error))
+      return FALSE;
+  return TRUE;
 }
 
 /* What was converted was itself the output of a conversion: it gets its record back. */
@@ -453,6 +628,35 @@ restore_previous (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **erro
     return TRUE;
   text = g_bytes_new (self->provenance->previous, strlen (self->provenance->previous));
   return weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, text, error);
+}
+
+/* The config as it was published: from the record, or without what it stores of fusions. */
+static gboolean
+restore_config (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
+{
+  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
+  g_autofree gchar *path =
+      g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+  g_autofree gchar *text = NULL;
+  g_autofree gchar *clean = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GError) local_error = NULL;
+
+  if (weft_safetensors_sink_is_single_file (sink))
+    return TRUE;
+  if (self->provenance != NULL)
+    clean = g_strdup (self->provenance->config);
+  else if (config != NULL && g_file_get_contents (path, &text, NULL, NULL))
+    clean = weft_fusion_stages_clean_config (config, text, path, &local_error);
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (clean == NULL)
+    return TRUE;
+  bytes = g_bytes_new (clean, strlen (clean));
+  return weft_safetensors_sink_add_text (sink, "config.json", bytes, error);
 }
 
 /**
@@ -505,12 +709,14 @@ weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftT
 
       if (!weft_safetensors_sink_set_source (WEFT_SAFETENSORS_SINK (sink), self->checkpoint, error))
         return FALSE;
-      layout = lay_out (self, error);
+      layout = weft_revert_plan_lay_out (self, error);
       if (layout == NULL)
         return FALSE;
       weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
       weft_safetensors_sink_set_fingerprint (WEFT_SAFETENSORS_SINK (sink), self->fingerprint);
-      if (!restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error))
+      if (!restore_replaced_files (self, WEFT_SAFETENSORS_SINK (sink), error)
+          || !restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error)
+          || !restore_config (self, WEFT_SAFETENSORS_SINK (sink), error))
         return FALSE;
     }
   return weft_sink_write (sink, self->outputs, options, counters, cancellable, error);

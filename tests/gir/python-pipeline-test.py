@@ -13,8 +13,9 @@ import unittest
 import gi
 import numpy
 
+gi.require_version("Json", "1.0")
 gi.require_version("Weft", "1.0")
-from gi.repository import Gio, GLib, GObject, Weft  # noqa: E402
+from gi.repository import Gio, GLib, GObject, Json, Weft  # noqa: E402
 
 MODELS = os.environ["MODELS"]
 THREAD = threading.get_ident()
@@ -195,6 +196,24 @@ class MainJobTest(PipelineTest):
             content = sink.lookup(outputs.get_name(position))
             self.assertEqual(content.get_data(), outputs.get_tensor(position).numpy().tobytes())
 
+    def test_an_edited_list(self):
+        checkpoint, options = Weft.Checkpoint.open(self.sample), Weft.LoadOptions()
+        rules = options.assemble(checkpoint.get_config(), "config.json")
+        origins = {(rules.get_transform(i).get_origin(), rules.get_transform(i).get_origin_via()) for i in range(rules.get_n_transforms())}
+        self.assertEqual(origins, {("mixtral", "model_type"), ("legacy", None)})
+        rules.append_operation(Weft.op_new("Transpose", Json.from_string('{"dim0": 1, "dim1": 2}').get_object(), "test"))
+        rules.append_renaming("lm_head", "head")
+        options.set_transforms(rules)
+        name = "model.layers.0.mlp.experts.down_proj"
+        plain, edited = (Weft.LoadPlan.new(checkpoint, chosen).get_outputs() for chosen in (None, options))
+        values = plain.lookup(name).numpy()
+        self.assertTrue(numpy.array_equal(edited.lookup(name).numpy(), values.transpose(0, 2, 1)))
+        self.assertIsNotNone(edited.lookup("head.weight"))
+        options.set_target_names(["head.weight", "no_such_name"])
+        report = Weft.LoadPlan.new(checkpoint, options).get_report()
+        self.assertEqual((report.count(Weft.Finding.MISSING), report.get_name(Weft.Finding.MISSING, 0)), (1, "no_such_name"))
+        self.assertIn("model.layers.{0, 1}.block_sparse_moe.experts.{0, 1, 2, 3}.w1.weight", [row.pattern for row in report.merge(Weft.Finding.UNEXPECTED)])
+
     def test_errors(self):
         self.assert_error(Weft.Error.EXISTS, "sample: the output exists", Weft.SafetensorsSink.new, self.sample)
         self.assert_error(Weft.Error.MISSING, "nothing: cannot be opened", Weft.Checkpoint.open, self.path("nothing"))
@@ -212,6 +231,51 @@ class MainJobTest(PipelineTest):
         self.assert_error(Weft.Error.CANCELLED, "cancel", self.plan().execute, Weft.SafetensorsSink.new(self.path("out")),
                           lambda n_bytes_done, n_bytes_total: cancellable.cancel(), cancellable)
         self.assertFalse(os.path.exists(self.path("out")))
+
+
+class ChecksTest(PipelineTest):
+    def convert(self):
+        self.plan().execute(Weft.SafetensorsSink.new(self.path("checked")))
+        return self.path("checked")
+
+    def test_two_layouts_are_equal(self):
+        comparison = Weft.Comparison.new(Weft.Checkpoint.open(self.sample), Weft.Checkpoint.open(self.convert()), None,
+                                         Weft.ComparisonFlags.NONE)
+        comparison.execute()
+        self.assertTrue(comparison.is_equal())
+        self.assertEqual([comparison.get_layout(False), comparison.get_layout(True)], ["stored", "reverted"])
+        self.assertEqual(comparison.list_differences(), [])
+
+    def test_differences(self):
+        sides = []
+        for values in ([1, 2, 3], [1, 5, 3]):
+            side = Weft.StateDict.new()
+            side.add("x", Weft.Tensor.new_from_bytes(Weft.Dtype.U8, [3], GLib.Bytes(bytes(values))))
+            side.add(f"only in {values[1]}", Weft.Tensor.new_constant(Weft.Dtype.F32, [1], 0))
+            sides.append(side)
+        comparison = Weft.Comparison.new_of_state_dicts(*sides)
+        comparison.execute()
+        found = comparison.list_differences()
+        self.assertEqual([(difference.kind, difference.name) for difference in found], [
+            (Weft.DifferenceKind.ONLY_IN_A, "only in 2"), (Weft.DifferenceKind.ONLY_IN_B, "only in 5"),
+            (Weft.DifferenceKind.VALUES, "x")])
+        self.assertEqual((found[2].n_different, found[2].first, found[2].largest), (1, 1, 3.0))
+
+    def test_verify(self):
+        verification = Weft.Verification.new(self.convert(), None)
+        verification.check_record()
+        verification.check_round_trip(Weft.Checkpoint.open(self.sample), None, True, None)
+        self.assertTrue(verification.has_passed())
+        self.assertEqual([verification.get_check_outcome(i) for i in range(verification.get_n_checks())],
+                         [Weft.CheckOutcome.PASSED] * 4)
+
+    def test_lint(self):
+        rules = Weft.TransformList.new()
+        rules.append_renaming(r"^lm\.head", "head")
+        rules.append_renaming("^lm", "model.lm")
+        (finding,) = Weft.mapping_lint(rules, None)
+        self.assertEqual((finding.kind, finding.rule, finding.other, finding.key), (Weft.LintKind.ORDER, 1, 0, "lm.head"))
+        self.assertEqual(Weft.mapping_lint(rules, ["other"]), [])
 
 
 class ClassesTest(PipelineTest):
