@@ -47,8 +47,8 @@ gboolean
 weft_carry_is_needed (WeftPackedWeights *weights, const WeftConversion *conversion)
 {
   for (guint i = 0; i < conversion->sources->len; i++)
-    if (weft_packed_weights_get_weight (
-            weights, g_array_index (conversion->sources, WeftConversionSource, i).position)
+    if (weft_packed_weights_get_weight (weights,
+                                        g_array_index (conversion->sources, WeftConversionSource, i).position)
         != NULL)
       return TRUE;
   return FALSE;
@@ -73,9 +73,9 @@ collect_weights (Carry *self, GError **error)
       guint position = get_source (self->conversion, i)->position;
       WeftPackedWeight *weight = weft_packed_weights_get_weight (self->weights, position);
 
-      if (weight == NULL || (first != NULL
-                             && weft_packed_weight_get_n_parts (weight)
-                                    != weft_packed_weight_get_n_parts (first)))
+      if (weight == NULL
+          || (first != NULL
+              && weft_packed_weight_get_n_parts (weight) != weft_packed_weight_get_n_parts (first)))
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
                        "'%s' is not packed as the other weights are that '%s' is made of" WAY_OUT,
@@ -119,8 +119,8 @@ add_output (Carry *self, WeftConversion *copy, const gchar *role, guint i, WeftT
 
   if (key == NULL)
     g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-                 "%s has no name for the %s of a weight '%s'" WAY_OUT, weft_quantizer_get_name (quantizer), role,
-                 dense->name);
+                 "%s has no name for the %s of a weight '%s'" WAY_OUT, weft_quantizer_get_name (quantizer),
+                 role, dense->name);
   else
     weft_conversion_add_output (copy, key, dense->pattern, dense->number, tensor);
   return key != NULL;
@@ -137,9 +137,9 @@ run_on (Carry *self, GPtrArray *tensors, WeftOpContext *facts, GError **error)
 
   for (guint i = 0; i < tensors->len; i++)
     {
-      if (!weft_state_dict_add (
-              inputs, weft_state_dict_get_name (dense, get_source (self->conversion, i)->position),
-              tensors->pdata[i], error))
+      if (!weft_state_dict_add (inputs,
+                                weft_state_dict_get_name (dense, get_source (self->conversion, i)->position),
+                                tensors->pdata[i], error))
         return NULL;
       get_source (copy, i)->position = i;
     }
@@ -190,8 +190,7 @@ write_out (WeftTensor *grid, const WeftShape *dense, gint64 rows, gint64 columns
 
   for (guint i = 0; tensor != NULL && i < 2 && i < dense->rank; i++)
     {
-      WeftTensor *wider =
-          write_out_axis (tensor, dense, dense->rank - 1 - i, i == 0 ? columns : rows, error);
+      WeftTensor *wider = write_out_axis (tensor, dense, dense->rank - 1 - i, i == 0 ? columns : rows, error);
 
       weft_tensor_unref (tensor);
       tensor = wider;
@@ -208,9 +207,8 @@ check_exact (Carry *self, const Companion *companion, GPtrArray *grids, GPtrArra
 
   for (guint i = 0; i < grids->len; i++)
     {
-      WeftTensor *tensor =
-          write_out (grids->pdata[i], weft_packed_weight_get_shape (self->packed->pdata[i]), companion->rows,
-                     companion->columns, error);
+      WeftTensor *tensor = write_out (grids->pdata[i], weft_packed_weight_get_shape (self->packed->pdata[i]),
+                                      companion->rows, companion->columns, error);
 
       if (tensor == NULL)
         return FALSE;
@@ -229,7 +227,8 @@ check_exact (Carry *self, const Companion *companion, GPtrArray *grids, GPtrArra
         return FALSE;
       if (!weft_tensor_is_same (found, expected->pdata[i]))
         {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "the ops move elements from one block to another");
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                       "the ops move elements from one block to another");
           return FALSE;
         }
     }
@@ -356,13 +355,12 @@ collect_companion (Carry *self, Companion *companion, GError **error)
       WeftShape shape;
       WeftTensor *grid;
 
-      if (part == NULL || !has_block
-          || (i > 0 && (rows != companion->rows || columns != companion->columns)))
+      if (part == NULL || !has_block || (i > 0 && (rows != companion->rows || columns != companion->columns)))
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-                       part == NULL   ? "'%s' has none, and others have one"
+                       part == NULL ? "'%s' has none, and others have one"
                        : !has_block ? "the ops cannot act on the way '%s' is packed"
-                                      : "that of '%s' has other blocks than that of the others",
+                                    : "that of '%s' has other blocks than that of the others",
                        weft_packed_weight_get_name (weight));
           return FALSE;
         }
@@ -385,8 +383,7 @@ shape_as_stored (WeftTensor *grid, WeftTensor *stored, guint source_rank, GError
   const WeftShape *old = weft_tensor_get_shape (stored);
 
   if (old->rank >= source_rank || shape.rank < source_rank || weft_tensor_get_n_elements (stored) != 1
-      || shape.dims[shape.rank - 1] != 1
-      || (source_rank >= 2 && shape.dims[shape.rank - 2] != 1))
+      || shape.dims[shape.rank - 1] != 1 || (source_rank >= 2 && shape.dims[shape.rank - 2] != 1))
     return weft_tensor_ref (grid);
   shape.rank -= source_rank;
   for (guint i = 0; i < old->rank; i++)

@@ -525,11 +525,10 @@ static WeftTensor *
 lower_companion (WeftConversion *self, WeftTensor *tensor, WeftTensor *leaf, GError **error)
 {
   const WeftShape *shape = weft_tensor_get_shape (leaf);
-  g_autoptr (WeftTensor) element =
-      self->carry == WEFT_CARRY_CHANNELS && weft_tensor_get_rank (tensor) >= 2
-              && weft_tensor_get_dim (tensor, -2) > 0
-          ? weft_tensor_slice (tensor, -2, 0, 1, error)
-          : weft_tensor_ref (tensor);
+  g_autoptr (WeftTensor) element = self->carry == WEFT_CARRY_CHANNELS && weft_tensor_get_rank (tensor) >= 2
+                                           && weft_tensor_get_dim (tensor, -2) > 0
+                                       ? weft_tensor_slice (tensor, -2, 0, 1, error)
+                                       : weft_tensor_ref (tensor);
 
   if (element == NULL || self->carry == WEFT_CARRY_NONE
       || weft_tensor_get_n_elements (element) != weft_tensor_get_n_elements (leaf))
@@ -538,7 +537,8 @@ lower_companion (WeftConversion *self, WeftTensor *tensor, WeftTensor *leaf, GEr
 }
 
 static WeftTensor *
-finish_companion (WeftConversion *self, WeftTensor *tensor, WeftTensor *leaf, const gchar *key, GError **error)
+finish_companion (WeftConversion *self, WeftTensor *tensor, WeftTensor *leaf, const gchar *key,
+                  GError **error)
 {
   g_autoptr (WeftTensor) lowered = lower_companion (self, tensor, leaf, error);
 
@@ -554,9 +554,8 @@ share_inverse (WeftConversion *self, WeftTensor *runtime, WeftStateDict *publish
   for (guint i = 0; i < self->sources->len; i++)
     {
       guint position = get_source (self, i)->position;
-      WeftTensor *tensor =
-          finish_companion (self, runtime, weft_state_dict_get_tensor (published, position),
-                            weft_state_dict_get_name (published, position), error);
+      WeftTensor *tensor = finish_companion (self, runtime, weft_state_dict_get_tensor (published, position),
+                                             weft_state_dict_get_name (published, position), error);
 
       if (tensor == NULL)
         return NULL;

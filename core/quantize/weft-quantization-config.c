@@ -229,8 +229,7 @@ weft_quantization_config_get_default_dtype (WeftQuantizationConfig *self)
       JsonNode *node = weft_json_lookup (self->model_config, paths[i]);
       gboolean is_text =
           node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING;
-      WeftDtype dtype =
-          is_text ? weft_dtype_from_any_name (json_node_get_string (node)) : WEFT_DTYPE_INVALID;
+      WeftDtype dtype = is_text ? weft_dtype_from_any_name (json_node_get_string (node)) : WEFT_DTYPE_INVALID;
 
       if (dtype == WEFT_DTYPE_F64 || dtype == WEFT_DTYPE_F32 || dtype == WEFT_DTYPE_F16
           || dtype == WEFT_DTYPE_BF16)
@@ -275,7 +274,7 @@ lookup_value (WeftQuantizationConfig *self, const gchar *dotted_path, GType type
   JsonNode *node = weft_quantization_config_lookup (self, dotted_path);
 
   return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == type ? node
-                                                                                                   : NULL;
+                                                                                                 : NULL;
 }
 
 /**

@@ -39,7 +39,8 @@ WEFT_PUBLIC const gchar *weft_quantization_config_get_metadata (WeftQuantization
                                                                 const gchar *name);
 
 /* Its fields, by dotted path. */
-WEFT_PUBLIC JsonNode *weft_quantization_config_lookup (WeftQuantizationConfig *self, const gchar *dotted_path);
+WEFT_PUBLIC JsonNode *weft_quantization_config_lookup (WeftQuantizationConfig *self,
+                                                       const gchar *dotted_path);
 WEFT_PUBLIC gboolean weft_quantization_config_lookup_int (WeftQuantizationConfig *self,
                                                           const gchar *dotted_path, gint64 *value);
 WEFT_PUBLIC const gchar *weft_quantization_config_lookup_string (WeftQuantizationConfig *self,

@@ -479,8 +479,9 @@ weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *te
       g_autofree gchar *known = list_known ();
 
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-                   method != NULL ? "%s: no plugin knows the quant_method '%s' (known: %s)"
-                                  : "%s: there is no quant_method%s, and no plugin knows the config (known: %s)",
+                   method != NULL
+                       ? "%s: no plugin knows the quant_method '%s' (known: %s)"
+                       : "%s: there is no quant_method%s, and no plugin knows the config (known: %s)",
                    weft_quantization_config_get_path (config), method != NULL ? method : "", known);
     }
   return NULL;
@@ -546,7 +547,8 @@ weft_quantizer_new_for_scheme (WeftQuantizationConfig *config, GError **error)
   if (self != NULL)
     return configure (self, config, error) ? g_steal_pointer (&self) : NULL;
   known = list_known ();
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "no plugin quantises with the scheme '%s' (methods: %s)",
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "no plugin quantises with the scheme '%s' (methods: %s)",
                weft_quantization_config_get_scheme (config), known);
   return NULL;
 }

@@ -228,14 +228,14 @@ WEFT_PUBLIC gboolean weft_quantizer_is_runtime_tensor (WeftQuantizer *self, cons
  *
  * Since: 1.0
  */
-#define WEFT_DEFINE_QUANTIZER(TypeName, type_name)                         \
-  typedef struct                                                          \
-  {                                                                        \
-    WeftQuantizerBaseClass parent_class;                                   \
-  } TypeName##Class;                                                       \
-  GType type_name##_get_type (void);                                       \
-  G_DEFINE_DYNAMIC_TYPE (TypeName, type_name, WEFT_TYPE_QUANTIZER_BASE)    \
-  static void type_name##_class_finalize (TypeName##Class *klass) {}       \
+#define WEFT_DEFINE_QUANTIZER(TypeName, type_name)                      \
+  typedef struct                                                        \
+  {                                                                     \
+    WeftQuantizerBaseClass parent_class;                                \
+  } TypeName##Class;                                                    \
+  GType type_name##_get_type (void);                                    \
+  G_DEFINE_DYNAMIC_TYPE (TypeName, type_name, WEFT_TYPE_QUANTIZER_BASE) \
+  static void type_name##_class_finalize (TypeName##Class *klass) {}    \
   static void type_name##_init (TypeName *self) {}
 
 /**

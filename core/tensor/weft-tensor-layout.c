@@ -872,5 +872,6 @@ weft_tensor_repeat (WeftTensor *self, gint axis, gint64 count, gint64 length, GE
       return NULL;
     }
   whole = weft_tensor_new_from_builder (self->dtype, &shape, &builder);
-  return length == stretched ? g_steal_pointer (&whole) : weft_tensor_slice (whole, (gint) k, 0, length, error);
+  return length == stretched ? g_steal_pointer (&whole)
+                             : weft_tensor_slice (whole, (gint) k, 0, length, error);
 }
