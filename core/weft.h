@@ -50,4 +50,5 @@
 #include "pipeline/weft-load-options.h"
 #include "pipeline/weft-load-plan.h"
 #include "pipeline/weft-load-report.h"
+#include "pipeline/weft-report-row.h"
 #include "pipeline/weft-revert-plan.h"

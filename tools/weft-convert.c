@@ -42,13 +42,41 @@ static const WeftCommandExample convert_examples[] = {
   { NULL, NULL },
 };
 
+/* What values told while they were written. NULL if nothing was. */
+static WeftLoadReport *
+get_value_report (WeftCommandCall *call, WeftLoadPlan *plan)
+{
+  const ConvertOptions *options = call->options;
+
+  return options->is_dry_run ? NULL : weft_load_plan_check_values (plan, call->cancellable, NULL);
+}
+
+static gboolean
+is_reversible (WeftCommandCall *call, WeftLoadPlan *plan)
+{
+  WeftLoadReport *values = get_value_report (call, plan);
+
+  return weft_load_plan_is_reversible (plan)
+         && (values == NULL || weft_load_report_count (values, WEFT_FINDING_NOT_REVERSIBLE) == 0);
+}
+
+static void
+print_reports (WeftCommandCall *call, WeftLoadPlan *plan, gboolean with_values)
+{
+  WeftLoadReport *values = with_values ? get_value_report (call, plan) : NULL;
+
+  weft_command_print_report (call, weft_load_plan_get_report (plan), FALSE);
+  if (values != NULL)
+    weft_command_print_report (call, values, FALSE);
+}
+
 static void
 print_summary (WeftCommandCall *call, WeftLoadPlan *plan, gboolean is_recorded,
                const WeftTransferCounters *counters, gdouble seconds)
 {
   const gchar *way_back =
-      !weft_load_plan_is_reversible (plan) ? "not reversible (see above)"
-      : is_recorded                        ? "`weft revert` brings every byte back"
+      !is_reversible (call, plan) ? "not reversible (see above)"
+      : is_recorded               ? "`weft revert` brings every byte back"
                     : "a single file holds no record, so that `weft revert` will go by the model's mapping";
   guint n_published =
       weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (plan)));
@@ -81,9 +109,14 @@ print_result (WeftCommandCall *call, WeftLoadPlan *plan, WeftSafetensorsSink *si
   json_builder_add_int_value (builder, (gint64) counters->n_bytes_written);
   weft_command_add_kept (builder, sink);
   json_builder_set_member_name (builder, "reversible");
-  json_builder_add_boolean_value (builder, weft_load_plan_is_reversible (plan));
+  json_builder_add_boolean_value (builder, is_reversible (call, plan));
   json_builder_set_member_name (builder, "report");
   json_builder_add_value (builder, weft_load_report_to_json (weft_load_plan_get_report (plan)));
+  if (get_value_report (call, plan) != NULL)
+    {
+      json_builder_set_member_name (builder, "value_report");
+      json_builder_add_value (builder, weft_load_report_to_json (get_value_report (call, plan)));
+    }
   json_builder_end_object (builder);
   root = json_builder_get_root (builder);
   weft_command_print_json (root);
@@ -136,7 +169,7 @@ run_convert (WeftCommandCall *call, GError **error)
                            : weft_load_plan_execute_full (plan, WEFT_SINK (sink), &transfer_options,
                                                           &counters, call->cancellable, error);
   weft_command_progress_end (call);
-  weft_command_print_report (call, weft_load_plan_get_report (plan));
+  print_reports (call, plan, ok);
   if (!ok)
     return WEFT_COMMAND_FAILED;
   if (options->is_dry_run)

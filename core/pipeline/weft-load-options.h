@@ -27,8 +27,13 @@ G_DECLARE_FINAL_TYPE (WeftLoadOptions, weft_load_options, WEFT, LOAD_OPTIONS, GO
  * @WEFT_LOAD_FLAGS_ALLOW_MISSING: tensors that the model has and the checkpoint lacks do not stop the load
  * @WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES: tensors of another shape than the model's are left out
  * @WEFT_LOAD_FLAGS_DROP_UNEXPECTED: tensors that the model does not know are left out
+ * @WEFT_LOAD_FLAGS_REFUSE_UNEXPECTED: tensors that the model does not know stop the load
+ * @WEFT_LOAD_FLAGS_REFUSE_IGNORED: what is missing or unexpected stops the load even if the model says that it is no fault
+ * @WEFT_LOAD_FLAGS_REFUSE_UNUSED: a rule of the model's mapping that matches nothing stops the load
+ * @WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE: a conversion without an exact inverse stops the load
+ * @WEFT_LOAD_FLAGS_REFUSE_OPEN: a model of which no tensors are known stops the load
  *
- * What a load puts up with.
+ * What a load puts up with. Without any of them, missing, mismatched and failed tensors stop it, nothing else does.
  *
  * Since: 1.0
  */
@@ -38,6 +43,11 @@ typedef enum /*< flags >*/
   WEFT_LOAD_FLAGS_ALLOW_MISSING = 1 << 0,
   WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES = 1 << 1,
   WEFT_LOAD_FLAGS_DROP_UNEXPECTED = 1 << 2,
+  WEFT_LOAD_FLAGS_REFUSE_UNEXPECTED = 1 << 3,
+  WEFT_LOAD_FLAGS_REFUSE_IGNORED = 1 << 4,
+  WEFT_LOAD_FLAGS_REFUSE_UNUSED = 1 << 5,
+  WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE = 1 << 6,
+  WEFT_LOAD_FLAGS_REFUSE_OPEN = 1 << 7,
 } WeftLoadFlags;
 
 WEFT_PUBLIC WeftLoadOptions *weft_load_options_new (void);

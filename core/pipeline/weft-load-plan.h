@@ -38,6 +38,8 @@ WEFT_PUBLIC WeftTransformList *weft_load_plan_get_transforms (WeftLoadPlan *self
 WEFT_PUBLIC gboolean weft_load_plan_is_open (WeftLoadPlan *self);
 WEFT_PUBLIC gboolean weft_load_plan_is_reversible (WeftLoadPlan *self);
 WEFT_PUBLIC gboolean weft_load_plan_check (WeftLoadPlan *self, GError **error);
+WEFT_PUBLIC WeftLoadReport *weft_load_plan_check_values (WeftLoadPlan *self, GCancellable *cancellable,
+                                                         GError **error);
 WEFT_PUBLIC gchar *weft_load_plan_describe_output (WeftLoadPlan *self, guint position);
 WEFT_PUBLIC JsonNode *weft_load_plan_to_json (WeftLoadPlan *self);
 WEFT_PUBLIC JsonNode *weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error);

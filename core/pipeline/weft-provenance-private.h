@@ -3,7 +3,7 @@
  * which tensors met where. It holds names, shapes and rules, never the bytes of a tensor. */
 #pragma once
 
-#include "pipeline/weft-conversion-private.h"
+#include "transform/weft-conversion-internal.h"
 #include "pipeline/weft-load-plan.h"
 
 /* The newest version of the record that this library reads and the one it writes. */

@@ -132,8 +132,9 @@ static const gchar *const carry_names[] = { "none", "renamed", "grid", "channels
 /* A renaming is [source, "output", "dtype"]; a converter an object. Sources count in the natural order of the names that
  * the headers list. */
 static void
-append_conversion (GString *json, const WeftConversion *conversion)
+append_conversion (GString *json, WeftLoadPlan *plan, const WeftConversion *conversion)
 {
+  const gchar *lossy = weft_load_plan_find_lossy_reason (plan, conversion);
   const WeftConversionOutput *outputs = (const WeftConversionOutput *) (gpointer) conversion->outputs->data;
   const WeftConversionSource *sources = (const WeftConversionSource *) (gpointer) conversion->sources->data;
 
@@ -147,10 +148,10 @@ append_conversion (GString *json, const WeftConversion *conversion)
     }
   g_string_append_printf (json, "{\"rule\": %d, \"layer\": ", conversion->rule);
   append_text (json, conversion->layer);
-  if (conversion->proof == WEFT_PROOF_LOSSY)
+  if (lossy != NULL)
     {
       g_string_append (json, ", \"lossy\": ");
-      append_text (json, conversion->proof_reason);
+      append_text (json, lossy);
     }
   if (conversion->carry > WEFT_CARRY_RENAMED)
     g_string_append_printf (json, ", \"carry\": [\"%s\",%u]", carry_names[conversion->carry],
@@ -269,7 +270,7 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
         continue;
       g_string_append (json, is_first ? "\n    " : ",\n    ");
       is_first = FALSE;
-      append_conversion (json, conversion);
+      append_conversion (json, plan, conversion);
     }
   g_string_append (json, "]}\n");
   return g_string_free_to_bytes (g_steal_pointer (&json));

@@ -378,10 +378,28 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
   return TRUE;
 }
 
+/* A record says by which rules the way back goes: rules of the caller would be ignored, and are refused. */
+static gboolean
+refuse_rules_beside_record (WeftRevertPlan *self, GError **error)
+{
+  gboolean has_key_mapping =
+      weft_transform_list_get_n_transforms (weft_load_options_get_key_mapping (self->options)) > 0;
+
+  if (!has_key_mapping && weft_load_options_get_mapping (self->options) == NULL
+      && weft_load_options_get_model_type (self->options) == NULL)
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+      "%s has a record (%s) that says how it was converted, and a mapping was given beside it; leave the mapping "
+      "out, or go by it alone (--no-provenance)",
+      weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+  return FALSE;
+}
+
 /**
  * weft_revert_plan_new:
  * @checkpoint: a runtime checkpoint
- * @options: (nullable): mapping, registry and module tree to use when there is no record
+ * @options: (nullable): mapping, registry and module tree to use when there is no record; a mapping beside one is refused
  * @flags: how to go back
  * @error: return location
  *
@@ -389,7 +407,7 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
  *
  * Returns: (transfer full): the plan
  * Errors: %WEFT_ERROR_NOT_REVERSIBLE if a conversion has no exact inverse, %WEFT_ERROR_MISSING if a tensor of the record is
- *   gone, %WEFT_ERROR_FORMAT if the record is malformed
+ *   gone, %WEFT_ERROR_FORMAT if the record is malformed, %WEFT_ERROR_ARGUMENT if it is there and a mapping is given
  * Since: 1.0
  */
 WeftRevertPlan *
@@ -405,6 +423,8 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
   self->flags = flags;
   if ((flags & WEFT_REVERT_FLAGS_IGNORE_PROVENANCE) == 0 && g_file_test (path, G_FILE_TEST_IS_REGULAR))
     {
+      if (!refuse_rules_beside_record (self, error))
+        return NULL;
       self->provenance = weft_provenance_load (path, error);
       if (self->provenance == NULL || !revert_by_record (self, error))
         return NULL;

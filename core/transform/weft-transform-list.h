@@ -41,6 +41,7 @@ typedef enum /*< flags >*/
 
 /* The list. */
 WEFT_PUBLIC WeftTransformList *weft_transform_list_new (void);
+WEFT_PUBLIC WeftTransformList *weft_transform_list_new_like (WeftTransformList *self);
 WEFT_PUBLIC WeftTransformList *weft_transform_list_copy (WeftTransformList *self, GError **error);
 WEFT_PUBLIC void weft_transform_list_append (WeftTransformList *self, WeftWeightTransform *transform);
 WEFT_PUBLIC void weft_transform_list_insert (WeftTransformList *self, guint position,
