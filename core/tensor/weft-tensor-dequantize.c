@@ -49,7 +49,7 @@ get_granularity (gconstpointer params, const WeftShape *output, gint64 *block)
   const Dequantization *self = params;
 
   if (self->is_packed)
-    block[self->unpacking.axis] = weft_bit_packing_get_period (&self->unpacking.packing);
+    block[self->unpacking.axis] = self->unpacking.packing.period;
 }
 
 static void
@@ -204,14 +204,15 @@ find_blocks (const Walk *walk, gint64 column, gsize n_codes, gfloat *scales, gfl
   const gint64 block = self->grid.block[last], start = output->start[last];
   const gboolean has_scales = !self->scales.is_single;
   const gboolean has_shifts = self->shifts.input != 0 && !self->shifts.is_single;
-  const gsize first = (gsize) ((start + column) / block - start / block);
+  const gint64 begin = start + column, first_block = begin / block;
+  const gsize first = (gsize) (first_block - start / block);
   WeftBlockRun run = { .scaling = self->scaling,
                        .scales = walk->row_scales + (has_scales ? first : 0),
                        .shifts = walk->row_shifts + (has_shifts ? first : 0),
                        .scale_step = has_scales,
                        .shift_step = has_shifts,
                        .block = (gsize) block,
-                       .first = (gsize) (block - (start + column) % block) };
+                       .first = (gsize) ((first_block + 1) * block - begin) };
 
   if (!has_scales && !has_shifts)
     run.block = run.first = n_codes;
@@ -273,9 +274,11 @@ compute_row (Walk *walk, gint64 row)
   const gint64 n_columns = output->extent[output->rank - 1];
   gint64 step = WEFT_RUN_ELEMENTS;
 
-  /* Runs begin where words do. */
+  /* Runs begin where words do, and where no code is unpacked a row is one. */
   if (self->is_packed)
-    step -= step % weft_bit_packing_get_period (&self->unpacking.packing);
+    step -= step % self->unpacking.packing.period;
+  else if (walk->dequantize != NULL && self->grid.block[output->rank - 1] > 1)
+    step = n_columns;
   walk->row_scales = find_row (walk, &self->scales, walk->scales);
   walk->row_shifts = find_row (walk, &self->shifts, walk->shifts);
   for (gint64 column = 0; column < n_columns; column += step)
