@@ -10,6 +10,7 @@ typedef struct
   WeftCommandRules rules;
   WeftCommandDestination destination;
   gchar *max_shard_size;
+  gboolean is_dequantized;
   gboolean is_hashed;
   gboolean is_dry_run;
 } ConvertOptions;
@@ -21,6 +22,9 @@ static const GOptionEntry convert_options[] = {
   { "max-shard-size", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (ConvertOptions, max_shard_size),
     "Begin a new file at this size, such as 5GB (default: each tensor goes to the shard of its first source)",
     "SIZE" },
+  { "dequantize", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (ConvertOptions, is_dequantized),
+    "Convert the dense values of packed weights (default: codes and scales follow the rules as they are)",
+    NULL },
   { "hash", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (ConvertOptions, is_hashed),
     "Record a hash of each source file, which costs a pass over them; `weft revert` compares", NULL },
   { "dry-run", 'n', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (ConvertOptions, is_dry_run),
@@ -99,6 +103,7 @@ make_plan (WeftCommandCall *call, GError **error)
     return NULL;
   weft_load_options_set_max_shard_bytes (load_options, max_shard_bytes);
   weft_load_options_set_is_hashed (load_options, options->is_hashed);
+  weft_load_options_set_is_dequantized (load_options, options->is_dequantized);
   checkpoint = weft_command_open_source (call->arguments[0], &options->source, call, error);
   return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
 }

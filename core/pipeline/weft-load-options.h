@@ -5,6 +5,7 @@
 #include "mapping/weft-mapping.h"
 #include "mapping/weft-mapping-registry.h"
 #include "model/weft-module-tree.h"
+#include "quantize/weft-quantization-config.h"
 
 G_BEGIN_DECLS
 
@@ -50,6 +51,10 @@ WEFT_PUBLIC void weft_load_options_set_module_tree (WeftLoadOptions *self, WeftM
 WEFT_PUBLIC void weft_load_options_set_model_type (WeftLoadOptions *self, const gchar *model_type);
 WEFT_PUBLIC void weft_load_options_set_flags (WeftLoadOptions *self, WeftLoadFlags flags);
 WEFT_PUBLIC void weft_load_options_set_max_shard_bytes (WeftLoadOptions *self, guint64 max_shard_bytes);
+WEFT_PUBLIC void weft_load_options_set_is_dequantized (WeftLoadOptions *self, gboolean is_dequantized);
+WEFT_PUBLIC void weft_load_options_set_quantization (WeftLoadOptions *self, const gchar *scheme,
+                                                     JsonNode *parameters);
+WEFT_PUBLIC void weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry);
 WEFT_PUBLIC void weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed);
 
 WEFT_PUBLIC const gchar *weft_load_options_get_dtype (WeftLoadOptions *self);
@@ -60,6 +65,10 @@ WEFT_PUBLIC WeftModuleTree *weft_load_options_get_module_tree (WeftLoadOptions *
 WEFT_PUBLIC const gchar *weft_load_options_get_model_type (WeftLoadOptions *self);
 WEFT_PUBLIC WeftLoadFlags weft_load_options_get_flags (WeftLoadOptions *self);
 WEFT_PUBLIC guint64 weft_load_options_get_max_shard_bytes (WeftLoadOptions *self);
+WEFT_PUBLIC gboolean weft_load_options_get_is_dequantized (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar *weft_load_options_get_quantization_scheme (WeftLoadOptions *self);
+WEFT_PUBLIC JsonNode *weft_load_options_get_quantization_parameters (WeftLoadOptions *self);
+WEFT_PUBLIC gboolean weft_load_options_is_module_dense (WeftLoadOptions *self, const gchar *path);
 WEFT_PUBLIC gboolean weft_load_options_get_is_hashed (WeftLoadOptions *self);
 
 G_END_DECLS

@@ -4,6 +4,7 @@
 
 #include "pipeline/weft-conversion-private.h"
 #include "pipeline/weft-load-plan.h"
+#include "quantize/weft-packed-weights.h"
 
 struct _WeftLoadPlan
 {
@@ -11,6 +12,10 @@ struct _WeftLoadPlan
 
   WeftCheckpoint *checkpoint;
   WeftLoadOptions *options;
+  /* NULL: the checkpoint is dense. */
+  WeftPackedWeights *packed;
+  /* The tensors that conversions refer to: those of the checkpoint, or, dequantized, their dense values. */
+  WeftStateDict *published;
   /* NULL: open mode without any knowledge of the model. */
   WeftModuleTree *tree;
   /* Names that the model knows; NULL in open mode. */
@@ -20,6 +25,10 @@ struct _WeftLoadPlan
   GPtrArray *dtype_patterns;
   JsonNode *config;
   GPtrArray *conversions;
+  /* Conversions of packed weights as dense ones; `conversions` has one for each of their roles instead. */
+  GPtrArray *carried;
+  /* Names of packed outputs. */
+  GHashTable *carried_names;
   /* Name under which sources meet -> WeftConversion. */
   GHashTable *layers;
   /* For each output the conversion that makes it. */
@@ -30,6 +39,11 @@ struct _WeftLoadPlan
   WeftLoadReport *report;
   guint n_known;
 };
+
+/* Whether positions of conversions are those of dequantized weights. */
+gboolean weft_load_plan_is_dequantized (WeftLoadPlan *self);
+/* The shard of the checkpoint that a source lies in. */
+guint weft_load_plan_get_source_shard (WeftLoadPlan *self, guint position);
 
 const gchar *weft_load_plan_get_base_model_prefix (WeftLoadPlan *self);
 /* Says what of the checkpoint's folder is neither read nor carried along. */

@@ -6,6 +6,7 @@
 #include "base/weft-json.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
+#include "pipeline/weft-carry-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
 
@@ -21,6 +22,8 @@ weft_load_plan_finalize (GObject *object)
 
   g_clear_object (&self->checkpoint);
   g_clear_object (&self->options);
+  g_clear_object (&self->packed);
+  g_clear_object (&self->published);
   g_clear_object (&self->tree);
   g_clear_pointer (&self->model_keys, g_hash_table_unref);
   g_clear_object (&self->transforms);
@@ -28,8 +31,10 @@ weft_load_plan_finalize (GObject *object)
   g_clear_pointer (&self->config, json_node_unref);
   g_clear_pointer (&self->layers, g_hash_table_unref);
   g_clear_pointer (&self->left_out, g_hash_table_unref);
+  g_clear_pointer (&self->carried_names, g_hash_table_unref);
   g_clear_pointer (&self->output_conversions, g_ptr_array_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
+  g_clear_pointer (&self->carried, g_ptr_array_unref);
   g_clear_object (&self->outputs);
   g_clear_object (&self->report);
   G_OBJECT_CLASS (weft_load_plan_parent_class)->finalize (object);
@@ -45,11 +50,13 @@ static void
 weft_load_plan_init (WeftLoadPlan *self)
 {
   self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
+  self->carried = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   self->output_conversions = g_ptr_array_new ();
   self->dtype_patterns = g_ptr_array_new_with_free_func ((GDestroyNotify) g_regex_unref);
   self->layers = g_hash_table_new (g_str_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->carried_names = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
 }
 
@@ -157,10 +164,17 @@ find_transforms (WeftLoadPlan *self, GError **error)
   return TRUE;
 }
 
+/* The tensors whose names meet the rules: a packed weight is one, under its dense name. */
+static WeftStateDict *
+get_named (WeftLoadPlan *self)
+{
+  return self->packed != NULL ? weft_packed_weights_get_dense (self->packed) : self->published;
+}
+
 static const gchar *
 get_key (WeftLoadPlan *self, guint position)
 {
-  return weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position);
+  return weft_state_dict_get_name (get_named (self), position);
 }
 
 static gchar *
@@ -381,8 +395,7 @@ choose_dtype (WeftLoadPlan *self, WeftConversion *conversion)
   if (self->model_keys == NULL || !weft_module_tree_find_tensor (self->tree, conversion->layer, &position))
     {
       guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
-      WeftTensor *tensor =
-          weft_state_dict_get_tensor (weft_checkpoint_get_state_dict (self->checkpoint), first);
+      WeftTensor *tensor = weft_state_dict_get_tensor (self->published, first);
 
       /* Nothing is known of the model's own dtypes: `auto` keeps what is stored, integers stay integers. */
       return is_auto || !weft_dtype_is_floating (weft_tensor_get_dtype (tensor)) ? WEFT_DTYPE_INVALID
@@ -395,6 +408,63 @@ choose_dtype (WeftLoadPlan *self, WeftConversion *conversion)
   if (request == WEFT_DTYPE_INVALID || parameter != weft_module_tree_get_dtype (self->tree))
     return parameter;
   return request;
+}
+
+gboolean
+weft_load_plan_is_dequantized (WeftLoadPlan *self)
+{
+  return self->packed != NULL && weft_load_options_get_is_dequantized (self->options);
+}
+
+guint
+weft_load_plan_get_source_shard (WeftLoadPlan *self, guint position)
+{
+  if (weft_load_plan_is_dequantized (self))
+    position = weft_packed_weights_get_stored_position (self->packed, position);
+  return weft_checkpoint_get_tensor_shard (self->checkpoint, position);
+}
+
+/* What packed weights are dequantized to. Where the model says what each tensor is, in F32: the cast that follows rounds. */
+static WeftDtype
+choose_dense_dtype (WeftLoadPlan *self)
+{
+  const gchar *wanted = weft_load_options_get_dtype (self->options);
+
+  if (strcmp (wanted, "keep") == 0)
+    return WEFT_DTYPE_INVALID;
+  if (self->model_keys != NULL)
+    return WEFT_DTYPE_F32;
+  return strcmp (wanted, "auto") == 0 ? find_config_dtype (self) : weft_dtype_from_any_name (wanted);
+}
+
+/* What of the checkpoint is packed. */
+static gboolean
+find_packed (WeftLoadPlan *self, GError **error)
+{
+  WeftStateDict *stored = weft_checkpoint_get_state_dict (self->checkpoint);
+  gboolean is_dequantized = weft_load_options_get_is_dequantized (self->options);
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftQuantizer) quantizer = weft_quantizer_new_for_checkpoint (self->checkpoint, &local_error);
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  self->published = g_object_ref (stored);
+  if (quantizer == NULL)
+    return TRUE;
+  self->packed = weft_packed_weights_new (quantizer, stored, is_dequantized, error);
+  if (self->packed == NULL)
+    {
+      g_prefix_error (error, "%s: ", weft_checkpoint_get_path (self->checkpoint));
+      return FALSE;
+    }
+  if (!is_dequantized)
+    return TRUE;
+  g_clear_object (&self->published);
+  self->published = weft_packed_weights_dequantize (self->packed, choose_dense_dtype (self), error);
+  return self->published != NULL;
 }
 
 /* Facts that ops may ask for: the config, and what the model's parameters are. */
@@ -468,15 +538,39 @@ check_unexpected (WeftLoadPlan *self, WeftConversion *conversion, const WeftConv
   return !drops_unexpected (self);
 }
 
+/* Packed weights are judged by the dense ones that they stand for. */
+static void
+judge_carried (WeftLoadPlan *self, WeftConversion *dense, GPtrArray *carried)
+{
+  for (guint i = 0; i < dense->outputs->len; i++)
+    {
+      const WeftConversionOutput *output = &g_array_index (dense->outputs, WeftConversionOutput, i);
+      gboolean is_wanted = TRUE;
+      guint position;
+
+      if (self->model_keys != NULL)
+        is_wanted = weft_module_tree_find_tensor (self->tree, output->name, &position)
+                        ? check_expected (self, output, position)
+                        : check_unexpected (self, dense, output);
+      for (guint k = 0; k < carried->len; k++)
+        {
+          GArray *outputs = ((WeftConversion *) carried->pdata[k])->outputs;
+
+          g_array_index (outputs, WeftConversionOutput, i).is_left_out = !is_wanted;
+        }
+      g_hash_table_add (self->carried_names, g_strdup (output->name));
+    }
+}
+
 /* Adds one output, unless it is unexpected or of another shape than the model's and such tensors are to be left out. */
 static gboolean
 add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output,
             GError **error)
 {
-  gboolean is_wanted = TRUE;
+  gboolean is_wanted = !output->is_left_out;
   guint position;
 
-  if (self->model_keys != NULL)
+  if (self->model_keys != NULL && conversion->carry == WEFT_CARRY_NONE)
     is_wanted = weft_module_tree_find_tensor (self->tree, output->name, &position)
                     ? check_expected (self, output, position)
                     : check_unexpected (self, conversion, output);
@@ -494,22 +588,22 @@ add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversion
   return TRUE;
 }
 
-static gboolean
-run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model,
-                WeftOpContext *published_facts, GError **error)
+static void
+note_failed (WeftLoadPlan *self, WeftConversion *conversion, const GError *cause)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
-  g_autoptr (GError) local_error = NULL;
+  g_autofree gchar *rule = describe_rule (self, conversion->rule);
+  g_autofree gchar *detail = g_strdup_printf ("%s: %s", rule, cause->message);
 
-  if (!weft_conversion_run (conversion, published, choose_dtype (self, conversion), model, &local_error))
-    {
-      g_autofree gchar *rule = describe_rule (self, conversion->rule);
-      g_autofree gchar *detail = g_strdup_printf ("%s: %s", rule, local_error->message);
+  weft_load_report_add (self->report, WEFT_FINDING_FAILED, conversion->layer, detail);
+}
 
-      weft_load_report_add (self->report, WEFT_FINDING_FAILED, conversion->layer, detail);
-      return TRUE;
-    }
-  if (!weft_conversion_prove (conversion, published, published_facts, error))
+static gboolean
+finish_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *published_facts,
+                   GError **error)
+{
+  if (weft_load_plan_is_dequantized (self) && weft_carry_is_needed (self->packed, conversion))
+    weft_conversion_set_lossy (conversion, "it is dequantized, and dense values do not give the codes back");
+  else if (!weft_conversion_prove (conversion, self->published, published_facts, error))
     {
       g_autofree gchar *rule = describe_rule (self, conversion->rule);
 
@@ -526,6 +620,70 @@ run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *m
 }
 
 static gboolean
+run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model,
+                WeftOpContext *published_facts, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+
+  g_ptr_array_add (self->conversions, conversion);
+  if (self->packed != NULL && !weft_load_plan_is_dequantized (self))
+    weft_carry_refer_to_stored (self->packed, conversion);
+  if (weft_conversion_run (conversion, self->published, choose_dtype (self, conversion), model, &local_error))
+    return finish_conversion (self, conversion, published_facts, error);
+  note_failed (self, conversion, local_error);
+  return TRUE;
+}
+
+/* Packed weights: each role of theirs is a conversion of its own. */
+static gboolean
+carry_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model,
+                  WeftOpContext *published_facts, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (GPtrArray) carried = weft_carry (self->packed, conversion, model, &local_error);
+  gboolean ok = TRUE;
+
+  /* It stays the one that its name leads to. */
+  g_ptr_array_add (self->carried, conversion);
+  if (carried == NULL)
+    {
+      note_failed (self, conversion, local_error);
+      return TRUE;
+    }
+  judge_carried (self, conversion, carried);
+  g_ptr_array_set_free_func (carried, NULL);
+  for (guint i = 0; i < carried->len; i++)
+    g_ptr_array_add (self->conversions, carried->pdata[i]);
+  for (guint i = 0; ok && i < carried->len; i++)
+    ok = finish_conversion (self, carried->pdata[i], published_facts, error);
+  return ok;
+}
+
+/* Runs what was collected, in order. */
+static gboolean
+run_conversions (WeftLoadPlan *self, WeftOpContext *model, WeftOpContext *published_facts, GError **error)
+{
+  g_autoptr (GPtrArray) collected = g_steal_pointer (&self->conversions);
+  gboolean ok = TRUE;
+
+  g_ptr_array_set_free_func (collected, NULL);
+  self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
+  for (guint i = 0; i < collected->len; i++)
+    {
+      WeftConversion *conversion = collected->pdata[i];
+
+      if (!ok)
+        g_ptr_array_add (self->conversions, conversion);
+      else if (self->packed != NULL && !weft_load_plan_is_dequantized (self)
+               && weft_carry_is_needed (self->packed, conversion))
+        ok = carry_conversion (self, conversion, model, published_facts, error);
+      else
+        ok = run_conversion (self, conversion, model, published_facts, error);
+    }
+  return ok;
+}
+
+static gboolean
 has_output (WeftLoadPlan *self, const gchar *name)
 {
   return weft_state_dict_find (self->outputs, name, NULL);
@@ -535,7 +693,8 @@ has_output (WeftLoadPlan *self, const gchar *name)
 static gboolean
 was_given (WeftLoadPlan *self, const gchar *name)
 {
-  return has_output (self, name) || g_hash_table_contains (self->left_out, name);
+  return has_output (self, name) || g_hash_table_contains (self->left_out, name)
+         || g_hash_table_contains (self->carried_names, name);
 }
 
 /* A tied tensor is there if its partner is. */
@@ -601,23 +760,22 @@ weft_note_left_files (WeftLoadReport *report, WeftCheckpoint *checkpoint)
 static gboolean
 compile (WeftLoadPlan *self, GError **error)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
   g_autoptr (WeftOpContext) model = NULL;
   g_autoptr (WeftOpContext) published_facts = NULL;
 
-  if (!find_model (self, error) || !find_transforms (self, error))
+  if (!find_model (self, error) || !find_packed (self, error) || !find_transforms (self, error))
     return FALSE;
-  for (guint i = 0; i < weft_state_dict_get_n_tensors (published); i++)
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (get_named (self)); i++)
     if (!add_key (self, i, error))
       return FALSE;
   if (!check_used (self, error)
-      || (self->model_keys == NULL && !weft_repeated_rename_refuse (self->transforms, published, error)))
+      || (self->model_keys == NULL
+          && !weft_repeated_rename_refuse (self->transforms, get_named (self), error)))
     return FALSE;
   model = make_model_facts (self);
-  published_facts = weft_make_published_facts (published, self->config);
-  for (guint i = 0; i < self->conversions->len; i++)
-    if (!run_conversion (self, self->conversions->pdata[i], model, published_facts, error))
-      return FALSE;
+  published_facts = weft_make_published_facts (self->published, self->config);
+  if (!run_conversions (self, model, published_facts, error))
+    return FALSE;
   weft_note_left_files (self->report, self->checkpoint);
   if (self->model_keys != NULL)
     find_missing (self);

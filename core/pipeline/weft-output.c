@@ -42,7 +42,7 @@ static gboolean
 check_condition (WeftLoadPlan *plan, WeftConversion *conversion, WeftOpContext *facts,
                  GCancellable *cancellable, GError **error)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (plan->checkpoint);
+  WeftStateDict *published = plan->published;
   g_autofree WeftTensor **runtime = g_new (WeftTensor *, conversion->outputs->len);
   g_autoptr (GPtrArray) tensors = NULL;
 
@@ -85,7 +85,7 @@ check_conditions (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
       if (conversion->proof != WEFT_PROOF_CONDITIONAL)
         continue;
       if (facts == NULL)
-        facts = weft_make_published_facts (weft_checkpoint_get_state_dict (plan->checkpoint), plan->config);
+        facts = weft_make_published_facts (plan->published, plan->config);
       if (!check_condition (plan, conversion, facts, cancellable, error))
         return FALSE;
     }
@@ -105,8 +105,8 @@ lay_out_by_source (WeftLoadPlan *plan, GError **error)
     {
       WeftConversion *conversion = plan->output_conversions->pdata[i];
 
-      shards[i] = weft_checkpoint_get_tensor_shard (
-          plan->checkpoint, g_array_index (conversion->sources, WeftConversionSource, 0).position);
+      shards[i] = weft_load_plan_get_source_shard (
+          plan, g_array_index (conversion->sources, WeftConversionSource, 0).position);
     }
   for (guint i = 0; i < n_shards; i++)
     g_ptr_array_add (metadata, weft_shard_get_metadata (weft_checkpoint_get_shard (plan->checkpoint, i)));

@@ -23,6 +23,8 @@ typedef struct
   gchar *index_name;
   GBytes *index;
   GPtrArray *conversions;
+  /* The published tensors are dense values of packed ones, and stand in no header. */
+  gboolean is_dequantized;
   /* Of the text of the record. */
   gchar *checksum;
 } WeftProvenance;

@@ -126,6 +126,9 @@ append_rules (GString *json, WeftTransformList *transforms)
     }
 }
 
+/* How a companion followed its weights. */
+static const gchar *const carry_names[] = { "none", "renamed", "grid", "channels", "shared" };
+
 /* A renaming is [source, "output", "dtype"]; a converter an object. Sources count in the natural order of the names that
  * the headers list. */
 static void
@@ -149,6 +152,9 @@ append_conversion (GString *json, const WeftConversion *conversion)
       g_string_append (json, ", \"lossy\": ");
       append_text (json, conversion->proof_reason);
     }
+  if (conversion->carry > WEFT_CARRY_RENAMED)
+    g_string_append_printf (json, ", \"carry\": [\"%s\",%u]", carry_names[conversion->carry],
+                            conversion->output_rank);
   if (conversion->converter != NULL)
     {
       g_string_append (json, ", \"targets\": ");
@@ -178,6 +184,25 @@ has_written_output (WeftLoadPlan *plan, const WeftConversion *conversion)
                                 g_array_index (conversion->outputs, WeftConversionOutput, i).name))
       return TRUE;
   return FALSE;
+}
+
+/* Dequantized weights stand in no header: [name, dtype, shape] of all tensors that conversions count. */
+static void
+append_dense (GString *json, WeftLoadPlan *plan)
+{
+  g_string_append (json, ",\n  \"dense\": [");
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (plan->published); i++)
+    {
+      WeftTensor *tensor = weft_state_dict_get_tensor (plan->published, i);
+
+      g_string_append (json, i > 0 ? ",\n    [" : "\n    [");
+      append_text (json, weft_state_dict_get_name (plan->published, i));
+      g_string_append_printf (json, ",\"%s\"", weft_dtype_get_name (weft_tensor_get_dtype (tensor)));
+      for (guint k = 0; k < weft_tensor_get_rank (tensor); k++)
+        g_string_append_printf (json, ",%" G_GINT64_FORMAT, weft_tensor_get_dim (tensor, (gint) k));
+      g_string_append_c (json, ']');
+    }
+  g_string_append_c (json, ']');
 }
 
 /* What was converted may itself be the output of a conversion: its record is kept, so that it can be reverted further. */
@@ -230,7 +255,10 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
   g_string_append (json, ",\n  \"source_files\": [");
   if (!append_files (json, plan, cancellable, error))
     return NULL;
-  g_string_append (json, "],\n  \"rules\": [");
+  g_string_append_c (json, ']');
+  if (weft_load_plan_is_dequantized (plan))
+    append_dense (json, plan);
+  g_string_append (json, ",\n  \"rules\": [");
   append_rules (json, plan->transforms);
   g_string_append (json, "],\n  \"conversions\": [");
   for (guint i = 0; i < plan->conversions->len; i++)
@@ -283,6 +311,30 @@ static const gchar *
 get_text (JsonNode *root, const gchar *name)
 {
   JsonNode *node = weft_json_lookup (root, name);
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
+             ? json_node_get_string (node)
+             : NULL;
+}
+
+static gint64
+read_int (JsonNode *node)
+{
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
+             ? json_node_get_int (node)
+             : G_MININT64;
+}
+
+static gint64
+get_int (JsonArray *array, guint i)
+{
+  return read_int (i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL);
+}
+
+static const gchar *
+get_string (JsonArray *array, guint i)
+{
+  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
 
   return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
              ? json_node_get_string (node)
@@ -343,6 +395,47 @@ read_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **er
   return TRUE;
 }
 
+static WeftTensor *
+read_dense_tensor (JsonArray *entry)
+{
+  const gchar *dtype = get_string (entry, 1);
+  guint rank = json_array_get_length (entry) - 2;
+  gint64 dims[WEFT_MAX_RANK];
+
+  if (get_string (entry, 0) == NULL || dtype == NULL || weft_dtype_from_name (dtype) == WEFT_DTYPE_INVALID
+      || rank > WEFT_MAX_RANK)
+    return NULL;
+  for (guint i = 0; i < rank; i++)
+    dims[i] = get_int (entry, i + 2);
+  return weft_tensor_new_unreadable (weft_dtype_from_name (dtype), dims, rank, NULL);
+}
+
+/* The tensors that conversions count, where they are not those of the headers. */
+static gboolean
+read_dense (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+{
+  JsonArray *array = get_array (root, "dense");
+
+  if (array == NULL)
+    return TRUE;
+  self->is_dequantized = TRUE;
+  g_clear_object (&self->published);
+  self->published = weft_state_dict_new ();
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+      JsonArray *entry = JSON_NODE_HOLDS_ARRAY (element) ? json_node_get_array (element) : NULL;
+      g_autoptr (WeftTensor) tensor =
+          entry != NULL && json_array_get_length (entry) >= 2 ? read_dense_tensor (entry) : NULL;
+
+      if (tensor == NULL)
+        return refuse (path, "'dense' holds something else than [name, dtype, extents]", error);
+      if (!weft_state_dict_add (self->published, get_string (entry, 0), tensor, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 /* Renamings leave a NULL. */
 static void
 free_rule (gpointer rule)
@@ -384,30 +477,6 @@ read_rules (JsonNode *root, GPtrArray *rules, const gchar *path, GError **error)
       g_ptr_array_add (rules, transform);
     }
   return TRUE;
-}
-
-static gint64
-read_int (JsonNode *node)
-{
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
-             ? json_node_get_int (node)
-             : G_MININT64;
-}
-
-static gint64
-get_int (JsonArray *array, guint i)
-{
-  return read_int (i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL);
-}
-
-static const gchar *
-get_string (JsonArray *array, guint i)
-{
-  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
-
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
-             ? json_node_get_string (node)
-             : NULL;
 }
 
 /* The recorded dtype of an output is kept as a header-only tensor of no elements. */
@@ -454,6 +523,21 @@ read_strings (JsonArray *array)
   return g_strv_builder_end (builder);
 }
 
+static gboolean
+read_carry (WeftConversion *self, JsonArray *carry)
+{
+  const gchar *name = carry != NULL ? get_string (carry, 0) : NULL;
+  gint64 rank = carry != NULL ? get_int (carry, 1) : 0;
+
+  if (carry == NULL)
+    return TRUE;
+  for (guint i = WEFT_CARRY_GRID; i < G_N_ELEMENTS (carry_names); i++)
+    if (g_strcmp0 (name, carry_names[i]) == 0)
+      self->carry = i;
+  self->output_rank = (guint) CLAMP (rank, 0, WEFT_MAX_RANK);
+  return self->carry != WEFT_CARRY_NONE && rank >= 0 && rank <= WEFT_MAX_RANK;
+}
+
 static WeftConversion *
 read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
 {
@@ -475,6 +559,8 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
   self = weft_conversion_new (layer, converter, (gint) rule);
   self->proof = lossy != NULL ? WEFT_PROOF_LOSSY : WEFT_PROOF_EXACT;
   self->proof_reason = g_strdup (lossy);
+  if (!read_carry (self, get_array (node, "carry")))
+    return NULL;
   if (converter != NULL)
     {
       self->source_patterns =
@@ -578,7 +664,7 @@ weft_provenance_load (const gchar *path, GError **error)
     }
   self->previous = g_strdup (get_text (root, "previous"));
   if (!read_index (self, root, path, error) || !read_files (self, root, path, error)
-      || !read_conversions (self, root, path, error))
+      || !read_dense (self, root, path, error) || !read_conversions (self, root, path, error))
     return NULL;
   return g_steal_pointer (&self);
 }

@@ -432,7 +432,8 @@ lay_out (WeftRevertPlan *self, GError **error)
 {
   g_autoptr (GPtrArray) metadata = NULL;
 
-  if (self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0)
+  if (self->provenance != NULL && !self->provenance->is_dequantized && self->n_added == 0
+      && count_left_out (self) == 0)
     return weft_shard_layout_new_verbatim (self->outputs, (const gchar *const *) self->provenance->file_names,
                                            self->provenance->headers, self->provenance->index_name,
                                            self->provenance->index, error);
