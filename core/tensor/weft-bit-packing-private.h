@@ -9,13 +9,15 @@ typedef struct
   guint bits;
   guint word_bits;
   WeftBitOrder order;
+  /* The smallest number of codes that fills whole words, and those words. What follows works on codes from such a border
+   * on. */
+  gint64 period;
+  gint64 period_words;
 } WeftBitPacking;
 
 gboolean weft_bit_packing_init (WeftBitPacking *self, guint bits, WeftBitOrder order, WeftDtype words,
                                 GError **error);
 
-/* The smallest number of codes that fills whole words. What follows works on codes from such a border on. */
-gint64 weft_bit_packing_get_period (const WeftBitPacking *self);
 gint64 weft_bit_packing_count_words (const WeftBitPacking *self, gint64 n_codes);
 
 /* Codes that lie one after the other in words that do. */

@@ -8,6 +8,12 @@
 #define RUN_CODES 8
 #define AWQ_CODES 8
 
+static guint
+greatest_common_divisor (guint a, guint b)
+{
+  return b == 0 ? a : greatest_common_divisor (b, a % b);
+}
+
 gboolean
 weft_bit_packing_init (WeftBitPacking *self, guint bits, WeftBitOrder order, WeftDtype words, GError **error)
 {
@@ -35,35 +41,21 @@ weft_bit_packing_init (WeftBitPacking *self, guint bits, WeftBitOrder order, Wef
                    weft_dtype_get_name (words));
       return FALSE;
     }
+  self->period =
+      word_bits / (order == WEFT_BIT_ORDER_PADDED ? bits : greatest_common_divisor (word_bits, bits));
+  self->period_words = order == WEFT_BIT_ORDER_PADDED ? 1 : self->period * bits / word_bits;
   return TRUE;
-}
-
-static guint
-greatest_common_divisor (guint a, guint b)
-{
-  return b == 0 ? a : greatest_common_divisor (b, a % b);
-}
-
-gint64
-weft_bit_packing_get_period (const WeftBitPacking *self)
-{
-  if (self->order == WEFT_BIT_ORDER_PADDED)
-    return self->word_bits / self->bits;
-  return self->word_bits / greatest_common_divisor (self->word_bits, self->bits);
 }
 
 gint64
 weft_bit_packing_count_words (const WeftBitPacking *self, gint64 n_codes)
 {
-  gint64 period = weft_bit_packing_get_period (self);
-  gint64 period_words =
-      self->order == WEFT_BIT_ORDER_PADDED ? 1 : period * self->bits / (gint64) self->word_bits;
-  gint64 rest = n_codes % period;
+  gint64 rest = n_codes % self->period;
   gint64 rest_words = self->order == WEFT_BIT_ORDER_PADDED
                           ? rest > 0
                           : (rest * self->bits + self->word_bits - 1) / (gint64) self->word_bits;
 
-  return n_codes / period * period_words + rest_words;
+  return n_codes / self->period * self->period_words + rest_words;
 }
 
 /* One after the other */
@@ -159,7 +151,7 @@ static void
 unpack_words (const WeftBitPacking *self, const guint8 *words, gsize n_codes, guint8 *codes)
 {
   const gsize word_bytes = self->word_bits / 8;
-  const gsize n = (gsize) weft_bit_packing_get_period (self);
+  const gsize n = (gsize) self->period;
   const guint8 mask = (guint8) ((1u << self->bits) - 1);
 
   for (gsize i = 0; i < n_codes; i += n)

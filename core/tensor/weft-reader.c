@@ -656,6 +656,20 @@ kernel_fill_find_cut (const KernelFill *self, const WeftPiece *piece, const Weft
   return most > 1;
 }
 
+/* Whether a localised piece takes all @n_units of a region in their order, and @target is aligned as kernels expect. */
+static gboolean
+takes_whole_region (const WeftPiece *piece, gint64 n_units, const guint8 *target)
+{
+  gint64 stride = 1;
+
+  if (GPOINTER_TO_SIZE (target) % G_ALIGNOF (gdouble) != 0)
+    return FALSE;
+  for (guint i = piece->n_loops; i-- > 0; stride *= piece->loops[i].extent)
+    if (piece->loops[i].destination != stride || piece->loops[i].source != stride)
+      return FALSE;
+  return stride == n_units;
+}
+
 /* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region is too large. */
 static gboolean
 kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
@@ -680,6 +694,9 @@ kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
       return kernel_fill_run (self, &local, error) && kernel_fill_run (self, &rest, error);
     }
   kernel_fill_localise (self, &region, &local);
+  output = self->origin + (gsize) (local.destination - self->destination) * unit_bytes;
+  if (takes_whole_region (&local, (gint64) (n_bytes / unit_bytes), output))
+    return run_kernel (self->reader, self->base, &region, output, error);
   output = take_scratch (self->reader, n_bytes);
   ok = run_kernel (self->reader, self->base, &region, output, error);
   if (ok)

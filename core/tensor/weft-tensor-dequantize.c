@@ -13,19 +13,14 @@
 #include <string.h>
 
 #define MAX_TABLE_ENTRIES 256
-#define NIBBLE_ENTRIES 16
-/* Blocks along a row below that are spread over an array for each run. */
-#define MIN_BLOCK_COLUMNS 16
 #define MAX_INPUTS 5
 
-/* Scales, or zero points, over the elements: how they lie in blocks. */
+/* Scales, or zero points: one for each block, or one for all in a tensor of whatever rank. Input 0 means none. */
 typedef struct
 {
-  WeftBlockGrid grid;
-  /* One element for all, in a tensor of whatever rank. */
+  guint input;
   gboolean is_single;
   guint single_rank;
-  guint input;
 } Factors;
 
 typedef struct
@@ -34,8 +29,9 @@ typedef struct
   WeftDtype code_dtype;
   gboolean is_packed;
   WeftUnpacking unpacking;
+  WeftBlockGrid grid;
   Factors scales;
-  /* Zero points or biases. Input 0 means none. */
+  /* Zero points or biases. */
   Factors shifts;
   guint table_input;
   gint64 n_table;
@@ -53,7 +49,7 @@ get_granularity (gconstpointer params, const WeftShape *output, gint64 *block)
   const Dequantization *self = params;
 
   if (self->is_packed)
-    block[self->unpacking.axis] = weft_bit_packing_get_period (&self->unpacking.packing);
+    block[self->unpacking.axis] = self->unpacking.packing.period;
 }
 
 static void
@@ -67,7 +63,7 @@ get_factor_region (const Dequantization *self, const Factors *factors, const Wef
         region->extent[k] = 1;
       return;
     }
-  weft_block_grid_get_region (&factors->grid, output, region);
+  weft_block_grid_get_region (&self->grid, output, region);
   if (self->index_input == 0)
     return;
   region->start[self->index_axis] = 0;
@@ -120,18 +116,6 @@ get_scratch_bytes (gconstpointer params, const WeftRegion *output)
 
 /* Walking a region */
 
-/* The factors of one row of the output. */
-typedef struct
-{
-  const gfloat *factors;
-  gboolean is_single;
-  gint64 block;
-  /* First column of the region. */
-  gint64 start;
-  /* The group of each column, in place of blocks; or %NULL. */
-  const gint64 *groups;
-} FactorRow;
-
 typedef struct
 {
   const Dequantization *params;
@@ -139,88 +123,49 @@ typedef struct
   const WeftKernelView *codes;
   WeftCastFunc decode;
   WeftCastFunc encode;
-  gfloat *scales;
-  gfloat *shifts;
+  WeftDequantizeFunc dequantize;
+  gsize code_bytes;
+  gsize element_bytes;
+  /* Codes are below 16, and results have 16 bits. */
+  gboolean is_nibble;
+  const gfloat *scales;
+  const gfloat *shifts;
   gfloat table[MAX_TABLE_ENTRIES];
   gint64 *groups;
   gint64 index[WEFT_MAX_RANK];
-  FactorRow scale_row;
-  FactorRow shift_row;
+  /* Factors of the row of the output at @index. */
+  const gfloat *row_scales;
+  const gfloat *row_shifts;
 } Walk;
 
-static gint64
-get_factor (const FactorRow *row, gint64 column)
-{
-  if (row->is_single)
-    return 0;
-  if (row->groups != NULL)
-    return row->groups[column];
-  return (row->start + column) / row->block - row->start / row->block;
-}
-
-/* Where the block that a column lies in ends. */
-static gint64
-get_block_end (const FactorRow *row, gint64 column, gint64 limit)
-{
-  gint64 rest = row->is_single ? limit - column : row->block - (row->start + column) % row->block;
-
-  return column + MIN (rest, limit - column);
-}
-
-static gboolean
-is_fine (const FactorRow *row)
-{
-  return !row->is_single && (row->groups != NULL || row->block < MIN_BLOCK_COLUMNS);
-}
-
-/* The factor of each column of a run: where they lie anyway, or spread over @array. */
+/* The factors of the row at the walk's index. */
 static const gfloat *
-spread_factors (const FactorRow *row, gint64 column, gsize n_columns, gfloat *array)
+find_row (const Walk *walk, const Factors *factors, const gfloat *values)
 {
-  if (!row->is_single && row->groups == NULL && row->block == 1)
-    return row->factors + column;
-  for (gsize i = 0; i < n_columns; i++)
-    array[i] = row->factors[get_factor (row, column + (gint64) i)];
-  return array;
-}
-
-/* The row of factors that the row of the output at the walk's index has. */
-static FactorRow
-find_factor_row (const Walk *walk, const Factors *factors, const gfloat *values)
-{
-  static const gfloat no_shift = 0;
   const Dequantization *self = walk->params;
   const WeftRegion *output = &walk->output->region;
-  const guint last = output->rank - 1;
   WeftRegion region;
   gint64 offset = 0;
 
-  if (factors->input == 0)
-    return (FactorRow){ .factors = &no_shift, .is_single = TRUE };
-  if (factors->is_single)
-    return (FactorRow){ .factors = values, .is_single = TRUE };
+  if (factors->input == 0 || factors->is_single)
+    return values;
   get_factor_region (self, factors, output, &region);
-  for (guint k = 0; k < last; k++)
+  for (guint k = 0; k + 1 < output->rank; k++)
     {
       gint64 at = walk->index[k];
 
-      if (walk->groups != NULL && self->index_axis == k)
+      if (self->index_input != 0 && self->index_axis == k)
         at = walk->groups[at];
       else
-        at = (output->start[k] + at) / factors->grid.block[k] - region.start[k];
+        at = (output->start[k] + at) / self->grid.block[k] - region.start[k];
       offset = (offset + at) * region.extent[k + 1];
     }
-  return (FactorRow){ .factors = values + offset,
-                      .block = factors->grid.block[last],
-                      .start = output->start[last],
-                      .groups = walk->groups != NULL && self->index_axis == last ? walk->groups : NULL };
+  return values + offset;
 }
 
-/* Runs */
-
-/* The codes of a run, out of their words: in place, or in @array. */
-static const guint8 *
-unpack_run (const Walk *walk, gint64 row, gint64 column, gsize n_codes, guint8 *array)
+/* The codes of a run, out of their words. */
+static void
+unpack_run (const Walk *walk, gint64 row, gint64 column, gsize n_codes, guint8 *codes)
 {
   const WeftUnpacking *unpacking = &walk->params->unpacking;
   const WeftBitPacking *packing = &unpacking->packing;
@@ -234,8 +179,8 @@ unpack_run (const Walk *walk, gint64 row, gint64 column, gsize n_codes, guint8 *
   if (unpacking->axis == last)
     {
       bytes += (row * words->extent[last] + weft_bit_packing_count_words (packing, column)) * word_bytes;
-      weft_bit_packing_unpack (packing, bytes, n_codes, array);
-      return array;
+      weft_bit_packing_unpack (packing, bytes, n_codes, codes);
+      return;
     }
   for (guint k = 0; k < unpacking->axis; k++)
     outer = outer * output->extent[k] + walk->index[k];
@@ -246,59 +191,41 @@ unpack_run (const Walk *walk, gint64 row, gint64 column, gsize n_codes, guint8 *
     }
   bytes += outer * words->extent[unpacking->axis] * n_inner * word_bytes;
   weft_bit_packing_unpack_row (packing, bytes, (gsize) n_inner, walk->index[unpacking->axis], (gsize) inner,
-                               n_codes, array);
-  return array;
+                               n_codes, codes);
 }
 
-/* Scales a run in place. */
-static void
-scale_values (const Walk *walk, gint64 column, gsize n_values, gfloat *values)
+/* The factors of a run. Groups of columns are spread over @scales and @shifts, which have room for a run. */
+static WeftBlockRun
+find_blocks (const Walk *walk, gint64 column, gsize n_codes, gfloat *scales, gfloat *shifts)
 {
-  const FactorRow *scales = &walk->scale_row, *shifts = &walk->shift_row;
-  const WeftScaling scaling = walk->params->scaling;
-  gint64 limit = column + (gint64) n_values;
+  const Dequantization *self = walk->params;
+  const WeftRegion *output = &walk->output->region;
+  const guint last = output->rank - 1;
+  const gint64 block = self->grid.block[last], start = output->start[last];
+  const gboolean has_scales = !self->scales.is_single;
+  const gboolean has_shifts = self->shifts.input != 0 && !self->shifts.is_single;
+  const gint64 begin = start + column, first_block = begin / block;
+  const gsize first = (gsize) (first_block - start / block);
+  WeftBlockRun run = { .scaling = self->scaling,
+                       .scales = walk->row_scales + (has_scales ? first : 0),
+                       .shifts = walk->row_shifts + (has_shifts ? first : 0),
+                       .scale_step = has_scales,
+                       .shift_step = has_shifts,
+                       .block = (gsize) block,
+                       .first = (gsize) ((first_block + 1) * block - begin) };
 
-  if (is_fine (scales) || is_fine (shifts))
+  if (!has_scales && !has_shifts)
+    run.block = run.first = n_codes;
+  if (self->index_input == 0 || self->index_axis != last)
+    return run;
+  for (gsize i = 0; i < n_codes; i++)
     {
-      gfloat scale_array[WEFT_RUN_ELEMENTS], shift_array[WEFT_RUN_ELEMENTS];
+      gint64 group = walk->groups[column + (gint64) i];
 
-      weft_scale_run_each (scaling, values, n_values, spread_factors (scales, column, n_values, scale_array),
-                           spread_factors (shifts, column, n_values, shift_array));
-      return;
+      scales[i] = walk->row_scales[group];
+      shifts[i] = walk->row_shifts[has_shifts ? group : 0];
     }
-  for (gint64 end; column < limit; column = end)
-    {
-      end = MIN (get_block_end (scales, column, limit), get_block_end (shifts, column, limit));
-      weft_scale_run (scaling, values, (gsize) (end - column), scales->factors[get_factor (scales, column)],
-                      shifts->factors[get_factor (shifts, column)]);
-      values += end - column;
-    }
-}
-
-/* Codes of up to 4 bits: the results of all codes of a block are computed, and then looked up. */
-static void
-look_up_run (const Walk *walk, const guint8 *codes, gint64 column, gsize n_codes, guint16 *elements)
-{
-  const FactorRow *scales = &walk->scale_row, *shifts = &walk->shift_row;
-  gint64 limit = column + (gint64) n_codes;
-
-  for (gint64 end; column < limit; column = end)
-    {
-      gfloat values[NIBBLE_ENTRIES];
-      guint16 results[NIBBLE_ENTRIES];
-      gsize n;
-
-      end = MIN (get_block_end (scales, column, limit), get_block_end (shifts, column, limit));
-      n = (gsize) (end - column);
-      memcpy (values, walk->table, sizeof values);
-      weft_scale_run (walk->params->scaling, values, NIBBLE_ENTRIES,
-                      scales->factors[get_factor (scales, column)],
-                      shifts->factors[get_factor (shifts, column)]);
-      walk->encode (values, results, NIBBLE_ENTRIES);
-      weft_lookup_run_16 (codes, n, results, elements);
-      codes += n;
-      elements += n;
-    }
+  return (WeftBlockRun){ self->scaling, scales, shifts, 1, 1, 1, 1 };
 }
 
 static void
@@ -306,21 +233,27 @@ compute_run (const Walk *walk, gint64 row, gint64 column, gsize n_codes, guint8 
 {
   const Dequantization *self = walk->params;
   const gint64 n_columns = walk->output->region.extent[walk->output->region.rank - 1];
-  const gboolean is_nibble = self->is_packed && self->unpacking.packing.bits <= 4;
-  const guint8 *codes;
+  const guint8 *codes =
+      (const guint8 *) walk->codes->elements + (gsize) (row * n_columns + column) * walk->code_bytes;
   guint8 code_array[WEFT_RUN_ELEMENTS];
-  gfloat value_array[WEFT_RUN_ELEMENTS];
+  gfloat value_array[WEFT_RUN_ELEMENTS], scales[WEFT_RUN_ELEMENTS], shifts[WEFT_RUN_ELEMENTS];
   gfloat *values = walk->output->dtype == WEFT_DTYPE_F32 ? (gfloat *) (gpointer) out : value_array;
+  const WeftBlockRun run = find_blocks (walk, column, n_codes, scales, shifts);
 
   if (self->is_packed)
-    codes = unpack_run (walk, row, column, n_codes, code_array);
-  else
-    codes = (const guint8 *) walk->codes->elements
-            + (row * n_columns + column) * (weft_dtype_get_bits (self->code_dtype) / 8);
-  if (is_nibble && weft_dtype_get_bits (walk->output->dtype) == 16 && !is_fine (&walk->scale_row)
-      && !is_fine (&walk->shift_row))
     {
-      look_up_run (walk, codes, column, n_codes, (guint16 *) (gpointer) out);
+      unpack_run (walk, row, column, n_codes, code_array);
+      codes = code_array;
+    }
+  if (walk->is_nibble && run.block > 1)
+    {
+      weft_dequantize_nibbles (&run, walk->table, codes, n_codes, walk->output->dtype,
+                               (guint16 *) (gpointer) out);
+      return;
+    }
+  if (walk->dequantize != NULL && run.block > 1)
+    {
+      walk->dequantize (&run, codes, n_codes, out);
       return;
     }
   if (self->table_input != 0)
@@ -328,7 +261,7 @@ compute_run (const Walk *walk, gint64 row, gint64 column, gsize n_codes, guint8 
       values[i] = walk->table[codes[i]];
   else
     walk->decode (codes, values, n_codes);
-  scale_values (walk, column, n_codes, values);
+  weft_scale_run (&run, values, n_codes);
   if (values == value_array)
     walk->encode (values, out, n_codes);
 }
@@ -339,17 +272,19 @@ compute_row (Walk *walk, gint64 row)
   const Dequantization *self = walk->params;
   const WeftRegion *output = &walk->output->region;
   const gint64 n_columns = output->extent[output->rank - 1];
-  const gsize element_bytes = weft_dtype_get_bits (walk->output->dtype) / 8;
   gint64 step = WEFT_RUN_ELEMENTS;
 
-  /* Runs begin where words do. */
+  /* Runs begin where words do, and where no code is unpacked a row is one. */
   if (self->is_packed)
-    step -= step % weft_bit_packing_get_period (&self->unpacking.packing);
-  walk->scale_row = find_factor_row (walk, &self->scales, walk->scales);
-  walk->shift_row = find_factor_row (walk, &self->shifts, walk->shifts);
+    step -= step % self->unpacking.packing.period;
+  else if (walk->dequantize != NULL && self->grid.block[output->rank - 1] > 1)
+    step = n_columns;
+  walk->row_scales = find_row (walk, &self->scales, walk->scales);
+  walk->row_shifts = find_row (walk, &self->shifts, walk->shifts);
   for (gint64 column = 0; column < n_columns; column += step)
     compute_run (walk, row, column, (gsize) MIN (step, n_columns - column),
-                 (guint8 *) walk->output->elements + (gsize) (row * n_columns + column) * element_bytes);
+                 (guint8 *) walk->output->elements
+                     + (gsize) (row * n_columns + column) * walk->element_bytes);
 }
 
 /* The groups of a region, each checked. */
@@ -382,35 +317,46 @@ read_table (Walk *walk, const WeftKernelView *view)
     memcpy (walk->table, view->elements, MIN (n_codes, (gsize) view->n_elements) * sizeof (gfloat));
 }
 
-static void
+/* Brings factors to F32. */
+static const gfloat *
 read_factors (const WeftKernelView *view, gfloat *values)
 {
   weft_cast_lookup (view->dtype, WEFT_DTYPE_F32) (view->elements, values, (gsize) view->n_elements);
+  return values;
+}
+
+static gboolean
+walk_init (Walk *walk, const WeftKernelView *inputs, gfloat *scratch, GError **error)
+{
+  static const gfloat no_shift = 0;
+  const Dequantization *self = walk->params;
+  const WeftDtype dtype = walk->output->dtype;
+
+  walk->code_bytes = weft_dtype_get_bits (self->code_dtype) / 8;
+  walk->element_bytes = weft_dtype_get_bits (dtype) / 8;
+  walk->decode = weft_cast_lookup (self->code_dtype, WEFT_DTYPE_F32);
+  walk->encode = weft_cast_lookup (WEFT_DTYPE_F32, dtype);
+  walk->is_nibble = self->is_packed && self->unpacking.packing.bits <= 4 && walk->element_bytes == 2;
+  if (self->scaling == WEFT_SCALING_MULTIPLY && self->table_input == 0)
+    walk->dequantize = weft_dequantize_lookup (self->code_dtype, dtype);
+  walk->scales = read_factors (&inputs[self->scales.input], scratch);
+  walk->shifts = &no_shift;
+  if (self->shifts.input != 0)
+    walk->shifts =
+        read_factors (&inputs[self->shifts.input], scratch + inputs[self->scales.input].n_elements);
+  read_table (walk, self->table_input != 0 ? &inputs[self->table_input] : NULL);
+  return self->index_input == 0 || read_groups (walk, &inputs[self->index_input], error);
 }
 
 static gboolean
 compute_values (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs,
                 guint n_inputs, gpointer scratch, GError **error)
 {
-  const Dequantization *self = params;
   const guint last = output->region.rank - 1;
-  g_autofree gint64 *groups = NULL;
-  gint64 n_rows = 1;
-  Walk walk = { .params = self, .output = output, .codes = &inputs[0], .scales = scratch };
+  Walk walk = { .params = params, .output = output, .codes = &inputs[0] };
+  gboolean ok = walk_init (&walk, inputs, scratch, error);
+  gint64 n_rows = ok ? 1 : 0;
 
-  walk.shifts = walk.scales + inputs[self->scales.input].n_elements;
-  walk.decode = weft_cast_lookup (self->code_dtype, WEFT_DTYPE_F32);
-  walk.encode = weft_cast_lookup (WEFT_DTYPE_F32, output->dtype);
-  read_factors (&inputs[self->scales.input], walk.scales);
-  if (self->shifts.input != 0)
-    read_factors (&inputs[self->shifts.input], walk.shifts);
-  read_table (&walk, self->table_input != 0 ? &inputs[self->table_input] : NULL);
-  if (self->index_input != 0 && !read_groups (&walk, &inputs[self->index_input], error))
-    {
-      g_free (walk.groups);
-      return FALSE;
-    }
-  groups = walk.groups;
   for (guint k = 0; k < last; k++)
     n_rows *= output->region.extent[k];
   for (gint64 row = 0; row < n_rows; row++)
@@ -419,7 +365,8 @@ compute_values (gconstpointer params, const WeftKernelView *output, const WeftKe
       for (guint k = last; k-- > 0 && ++walk.index[k] == output->region.extent[k];)
         walk.index[k] = 0;
     }
-  return TRUE;
+  g_free (walk.groups);
+  return ok;
 }
 
 static const WeftKernel dequantize_kernel = {
@@ -543,9 +490,9 @@ draft_add_factors (Draft *draft, Factors *factors, WeftTensor *codes, WeftTensor
       block = derived;
       n_block = codes->shape.rank;
     }
-  if (!weft_block_grid_init (&factors->grid, &codes->shape, block, n_block, error))
+  if (!weft_block_grid_init (&draft->params.grid, &codes->shape, block, n_block, error))
     return FALSE;
-  weft_block_grid_get_shape (&factors->grid, &codes->shape, &expected);
+  weft_block_grid_get_shape (&draft->params.grid, &codes->shape, &expected);
   if (draft->params.index_input != 0)
     expected.dims[draft->params.index_axis] = draft->params.n_groups;
   return weft_shape_equal (&expected, &tensor->shape)
@@ -556,6 +503,7 @@ static WeftTensor *
 draft_finish (Draft *draft, WeftTensor *codes, WeftTensor *scales, WeftTensor *shifts, const gint64 *block,
               gsize n_block, WeftDtype dtype, GError **error)
 {
+  static const gint64 whole[WEFT_MAX_RANK] = { 0 };
   gboolean is_affine = draft->params.scaling == WEFT_SCALING_AFFINE;
 
   if (codes->shape.rank == 0)
@@ -563,6 +511,9 @@ draft_finish (Draft *draft, WeftTensor *codes, WeftTensor *scales, WeftTensor *s
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "dequantize: codes need at least one axis");
       return NULL;
     }
+  /* One block, until factors are found that are many. */
+  if (!weft_block_grid_init (&draft->params.grid, &codes->shape, whole, codes->shape.rank, error))
+    return NULL;
   if (!check_dtypes (codes, scales, dtype, error)
       || (shifts != NULL && !check_dtypes (codes, shifts, dtype, error))
       || !draft_add_factors (draft, &draft->params.scales, codes, scales, block, n_block, "scales", error)

@@ -59,7 +59,7 @@ get_unpacking_granularity (gconstpointer params, const WeftShape *output, gint64
 {
   const WeftUnpacking *unpacking = params;
 
-  block[unpacking->axis] = weft_bit_packing_get_period (&unpacking->packing);
+  block[unpacking->axis] = unpacking->packing.period;
 }
 
 static void
@@ -159,8 +159,7 @@ get_packing_granularity (gconstpointer params, const WeftShape *output, gint64 *
 {
   const WeftUnpacking *unpacking = params;
 
-  block[unpacking->axis] =
-      weft_bit_packing_count_words (&unpacking->packing, weft_bit_packing_get_period (&unpacking->packing));
+  block[unpacking->axis] = weft_bit_packing_count_words (&unpacking->packing, unpacking->packing.period);
 }
 
 typedef struct
@@ -175,8 +174,7 @@ get_code_region (gconstpointer params, guint input, const WeftRegion *output, We
 {
   const Packing *packing = params;
   const WeftUnpacking *unpacking = &packing->unpacking;
-  gint64 period = weft_bit_packing_get_period (&unpacking->packing);
-  gint64 period_words = weft_bit_packing_count_words (&unpacking->packing, period);
+  gint64 period = unpacking->packing.period, period_words = unpacking->packing.period_words;
   gint64 start = output->start[unpacking->axis] / period_words * period;
   gint64 n_periods = (output->extent[unpacking->axis] + period_words - 1) / period_words;
 
@@ -284,7 +282,7 @@ weft_tensor_new_code_table (WeftDtype dtype, GError **error)
   const gint64 n_codes = G_GINT64_CONSTANT (1) << MIN (bits, 8);
   guint8 codes[MAX_TABLE_ENTRIES], packed[MAX_TABLE_ENTRIES];
   gfloat values[MAX_TABLE_ENTRIES];
-  WeftBitPacking packing = { bits, 8, WEFT_BIT_ORDER_DENSE };
+  WeftBitPacking packing;
   g_autoptr (GBytes) bytes = NULL;
 
   if (bits == 0 || bits > 8)
@@ -292,6 +290,8 @@ weft_tensor_new_code_table (WeftDtype dtype, GError **error)
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "a table of codes needs a dtype of up to 8 bits");
       return NULL;
     }
+  if (!weft_bit_packing_init (&packing, bits, WEFT_BIT_ORDER_DENSE, WEFT_DTYPE_U8, error))
+    return NULL;
   for (gsize i = 0; i < MAX_TABLE_ENTRIES; i++)
     codes[i] = (guint8) i;
   weft_bit_packing_pack (&packing, codes, (gsize) n_codes, packed);
