@@ -15,13 +15,19 @@ struct _WeftLoadPlan
   WeftLoadOptions *options;
   /* NULL: the checkpoint is dense. */
   WeftPackedWeights *packed;
+  /* NULL: outputs are not quantized. */
+  WeftQuantizer *quantizer;
+  /* The weights that it packs. */
+  GPtrArray *quantized;
+  /* Paths of modules that quantizing leaves dense. */
+  GPtrArray *dense_modules;
   /* The tensors that conversions refer to: those of the checkpoint, or, dequantized, their dense values. */
   WeftStateDict *published;
   /* NULL: open mode without any knowledge of the model. */
   WeftModuleTree *tree;
   /* Names that the model knows; NULL in open mode. */
   GHashTable *model_keys;
-  /* NULL in open mode. */
+  /* NULL if the tree has no tensors, or names were declared in its place. */
   WeftTiedNames *ties;
   WeftMappingRegistry *registry;
   WeftTransformList *transforms;
@@ -63,5 +69,7 @@ WeftDtype weft_load_plan_choose_dtype (WeftLoadPlan *self, const WeftConversion 
 const gchar *weft_load_plan_find_lossy_reason (WeftLoadPlan *self, const WeftConversion *conversion);
 
 const gchar *weft_load_plan_get_base_model_prefix (WeftLoadPlan *self);
+/* Whether shapes, dtypes and ties of the model's tensors are known, not only their names or nothing. */
+gboolean weft_load_plan_knows_tensors (WeftLoadPlan *self);
 /* Says what of the checkpoint's folder is neither read nor carried along. */
 void weft_note_left_files (WeftLoadReport *report, WeftCheckpoint *checkpoint);

@@ -9,6 +9,7 @@
 #include "pipeline/weft-carry-private.h"
 #include "pipeline/weft-fit-private.h"
 #include "pipeline/weft-output-private.h"
+#include "pipeline/weft-quantize-stage-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
 
 /* How many files a finding names before the rest is counted. */
@@ -24,6 +25,9 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->checkpoint);
   g_clear_object (&self->options);
   g_clear_object (&self->packed);
+  g_clear_object (&self->quantizer);
+  g_clear_pointer (&self->dense_modules, g_ptr_array_unref);
+  g_clear_pointer (&self->quantized, g_ptr_array_unref);
   g_clear_object (&self->published);
   g_clear_object (&self->tree);
   g_clear_pointer (&self->model_keys, g_hash_table_unref);
@@ -58,6 +62,8 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   self->carried = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   self->output_conversions = g_ptr_array_new ();
+  self->quantized = g_ptr_array_new_with_free_func (g_object_unref);
+  self->dense_modules = g_ptr_array_new_with_free_func (g_free);
   self->dtype_patterns = g_ptr_array_new_with_free_func ((GDestroyNotify) g_regex_unref);
   self->layers = g_hash_table_new (g_str_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
@@ -68,34 +74,47 @@ weft_load_plan_init (WeftLoadPlan *self)
   g_mutex_init (&self->value_lock);
 }
 
+gboolean
+weft_load_plan_knows_tensors (WeftLoadPlan *self)
+{
+  return self->ties != NULL;
+}
+
 const gchar *
 weft_load_plan_get_base_model_prefix (WeftLoadPlan *self)
 {
   return self->tree != NULL ? weft_module_tree_get_base_model_prefix (self->tree) : NULL;
 }
 
-/* The model: from the caller, or as much as the config says. */
+/* Names that the caller declares are all that is known of what is wanted. */
+static void
+take_target_names (WeftLoadPlan *self)
+{
+  const gchar *const *names = weft_load_options_get_target_names (self->options);
+
+  self->model_keys = g_hash_table_new (g_str_hash, g_str_equal);
+  for (guint i = 0; names[i] != NULL; i++)
+    g_hash_table_add (self->model_keys, (gpointer) names[i]);
+}
+
 static gboolean
 find_model (WeftLoadPlan *self, GError **error)
 {
   JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
+  g_autofree gchar *where =
+      g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+  g_autoptr (GError) local_error = NULL;
 
   self->config = config != NULL ? json_node_ref (config) : NULL;
-  if (given != NULL)
-    self->tree = g_object_ref (given);
-  else if (config != NULL
-           && (weft_json_lookup (config, "model_type") != NULL
-               || weft_json_lookup (config, "architectures") != NULL))
+  self->tree = weft_caller_find_model (self->options, config, where, &local_error);
+  if (local_error != NULL)
     {
-      g_autofree gchar *where =
-          g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
-
-      self->tree = weft_module_tree_new_from_config (config, where, error);
-      if (self->tree == NULL)
-        return FALSE;
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
     }
-  if (self->tree != NULL && weft_module_tree_has_tensors (self->tree))
+  if (weft_load_options_get_target_names (self->options) != NULL)
+    take_target_names (self);
+  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree))
     {
       self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
       self->ties = weft_tied_names_new (self->tree, config);
@@ -121,32 +140,33 @@ note_no_mapping (WeftLoadPlan *self)
                      "names and layout (name one with --model-type or --mapping)");
 }
 
+/* Whether the rules are those of the model, and not the caller's. */
+static gboolean
+is_looked_up (WeftLoadPlan *self)
+{
+  return weft_load_options_get_transforms (self->options) == NULL
+         && weft_load_options_get_mapping (self->options) == NULL
+         && weft_load_options_get_model_type (self->options) == NULL;
+}
+
 static gboolean
 find_transforms (WeftLoadPlan *self, GError **error)
 {
-  WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
-  WeftMappingRegistry *registry = given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
   g_auto (GStrv) custom = NULL;
 
-  self->registry = registry;
-  if (registry == NULL)
+  self->registry = weft_caller_find_registry (self->options, error);
+  self->transforms = self->registry != NULL
+                         ? weft_caller_find_rules (self->options, self->registry, self->tree, error)
+                         : NULL;
+  if (self->transforms == NULL)
     return FALSE;
-  if (self->tree == NULL || weft_load_options_get_mapping (self->options) != NULL
-      || weft_load_options_get_model_type (self->options) != NULL)
-    self->transforms = weft_caller_rules_assemble (self->options, registry, TRUE, error);
-  else
-    {
-      self->transforms = weft_mapping_assemble (
-          registry, self->tree, weft_load_options_get_key_mapping (self->options), TRUE, error);
-      custom = weft_mapping_list_custom_code (registry, self->tree);
-    }
+  if (self->tree != NULL && is_looked_up (self))
+    custom = weft_mapping_list_custom_code (self->registry, self->tree);
   for (guint i = 0; custom != NULL && custom[i] != NULL; i++)
     weft_load_report_add (
         self->report, WEFT_FINDING_NOTE, custom[i],
         "is custom code of the checkpoint; it gets no shipped mapping, and no foreign code is run "
         "(register a mapping under its name to convert it)");
-  if (self->transforms == NULL)
-    return FALSE;
   note_no_mapping (self);
   return TRUE;
 }
@@ -251,6 +271,8 @@ has_buffer (WeftModuleTree *tree, const gchar *suffix)
 static gboolean
 may_be_unexpected (WeftLoadPlan *self, const gchar *name)
 {
+  if (!weft_load_plan_knows_tensors (self))
+    return FALSE;
   return is_ignored (weft_module_tree_get_ignore_on_load_unexpected (self->tree), name)
          || (strstr (name, "rotary_emb.inv_freq") != NULL && has_buffer (self->tree, "rotary_emb.inv_freq"))
          || ((strcmp (name, "position_ids") == 0 || g_str_has_suffix (name, ".position_ids"))
@@ -346,12 +368,15 @@ check_fit (WeftLoadPlan *self, GError **error)
     return TRUE;
   found = self->n_known == 0 ? g_strdup_printf ("none of the %u", n_published)
                              : g_strdup_printf ("%u of the %u", self->n_known, n_published);
-  nearest = weft_fit_describe_nearest (published, self->tree, self->registry);
+  nearest = weft_load_plan_knows_tensors (self)
+                ? weft_fit_describe_nearest (published, self->tree, self->registry)
+                : NULL;
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
                "this config does not fit this checkpoint: %s tensors of %s are among the %u of %s%s%s", found,
                weft_checkpoint_get_path (self->checkpoint), n_expected,
-               weft_module_tree_get_class (self->tree), nearest != NULL ? "; nearest: " : "",
-               nearest != NULL ? nearest : "");
+               weft_load_plan_knows_tensors (self) ? weft_module_tree_get_class (self->tree)
+                                                   : "the names that are wanted",
+               nearest != NULL ? "; nearest: " : "", nearest != NULL ? nearest : "");
   return FALSE;
 }
 
@@ -406,7 +431,7 @@ choose_dense_dtype (WeftLoadPlan *self)
   const gchar *wanted = weft_load_options_get_dtype (self->options);
 
   if (strcmp (wanted, "keep") == 0)
-    return WEFT_DTYPE_INVALID;
+    return weft_load_options_get_dense_dtype (self->options);
   if (self->model_keys != NULL)
     return WEFT_DTYPE_F32;
   return self->request;
@@ -450,7 +475,8 @@ make_model_facts (WeftLoadPlan *self)
   WeftOpContext *facts = weft_op_context_new (nothing, nothing);
 
   weft_op_context_set_config (facts, self->config);
-  for (guint i = 0; self->model_keys != NULL && i < weft_module_tree_get_n_tensors (self->tree); i++)
+  for (guint i = 0; weft_load_plan_knows_tensors (self) && i < weft_module_tree_get_n_tensors (self->tree);
+       i++)
     weft_op_context_add_parameter (facts, weft_module_tree_get_tensor_name (self->tree, i),
                                    weft_module_tree_get_tensor_shape (self->tree, i),
                                    weft_module_tree_get_tensor_dtype (self->tree, i));
@@ -514,6 +540,20 @@ check_unexpected (WeftLoadPlan *self, WeftConversion *conversion, const WeftConv
   return !drops_unexpected (self);
 }
 
+/* Whether an output is wanted, by what the model has. */
+static gboolean
+judge (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output)
+{
+  guint position;
+
+  if (weft_load_plan_knows_tensors (self)
+      && weft_module_tree_find_tensor (self->tree, output->name, &position))
+    return check_expected (self, output, position);
+  if (self->model_keys != NULL && !g_hash_table_contains (self->model_keys, output->name))
+    return check_unexpected (self, conversion, output);
+  return TRUE;
+}
+
 /* Packed weights are judged by the dense ones that they stand for. */
 static void
 judge_carried (WeftLoadPlan *self, WeftConversion *dense, GPtrArray *carried)
@@ -521,13 +561,8 @@ judge_carried (WeftLoadPlan *self, WeftConversion *dense, GPtrArray *carried)
   for (guint i = 0; i < dense->outputs->len; i++)
     {
       const WeftConversionOutput *output = &g_array_index (dense->outputs, WeftConversionOutput, i);
-      gboolean is_wanted = TRUE;
-      guint position;
+      gboolean is_wanted = judge (self, dense, output);
 
-      if (self->model_keys != NULL)
-        is_wanted = weft_module_tree_find_tensor (self->tree, output->name, &position)
-                        ? check_expected (self, output, position)
-                        : check_unexpected (self, dense, output);
       for (guint k = 0; k < carried->len; k++)
         {
           GArray *outputs = ((WeftConversion *) carried->pdata[k])->outputs;
@@ -544,12 +579,9 @@ add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversion
             GError **error)
 {
   gboolean is_wanted = !output->is_left_out;
-  guint position;
 
-  if (self->model_keys != NULL && conversion->carry == WEFT_CARRY_NONE)
-    is_wanted = weft_module_tree_find_tensor (self->tree, output->name, &position)
-                    ? check_expected (self, output, position)
-                    : check_unexpected (self, conversion, output);
+  if (conversion->carry == WEFT_CARRY_NONE)
+    is_wanted = judge (self, conversion, output);
   if (!is_wanted)
     {
       leave_out (self, conversion, output->name);
@@ -726,6 +758,17 @@ find_missing (WeftLoadPlan *self)
     }
 }
 
+/* Of names that the caller declares. */
+static void
+find_missing_names (WeftLoadPlan *self)
+{
+  const gchar *const *names = weft_load_options_get_target_names (self->options);
+
+  for (guint i = 0; names[i] != NULL; i++)
+    if (!was_given (self, names[i]))
+      weft_load_report_add (self->report, WEFT_FINDING_MISSING, names[i], NULL);
+}
+
 /* One finding for several files: how many, and the first ones. */
 static void
 note_files (WeftLoadReport *report, const gchar *const *files, const gchar *reason)
@@ -785,11 +828,13 @@ compile (WeftLoadPlan *self, GError **error)
     return FALSE;
   model = make_model_facts (self);
   published_facts = weft_make_published_facts (self->published, self->config);
-  if (!run_conversions (self, model, published_facts, error))
+  if (!run_conversions (self, model, published_facts, error) || !weft_quantize_stage_run (self, error))
     return FALSE;
   weft_note_left_files (self->report, self->checkpoint);
-  if (self->model_keys != NULL)
+  if (weft_load_plan_knows_tensors (self))
     find_missing (self);
+  else if (self->model_keys != NULL)
+    find_missing_names (self);
   else
     weft_load_report_add (
         self->report, WEFT_FINDING_NOTE, "open mode",
@@ -992,6 +1037,47 @@ WeftTransformList *
 weft_load_plan_get_transforms (WeftLoadPlan *self)
 {
   return self->transforms;
+}
+
+/**
+ * weft_load_plan_get_quantizer:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): the method that packs outputs; %NULL if none is packed
+ * Since: 1.0
+ */
+WeftQuantizer *
+weft_load_plan_get_quantizer (WeftLoadPlan *self)
+{
+  return self->quantizer;
+}
+
+/**
+ * weft_load_plan_get_n_quantized:
+ * @self: a plan
+ *
+ * Returns: how many weights it packs
+ * Since: 1.0
+ */
+guint
+weft_load_plan_get_n_quantized (WeftLoadPlan *self)
+{
+  return self->quantized->len;
+}
+
+/**
+ * weft_load_plan_get_quantized:
+ * @self: a plan
+ * @position: which of the weights that it packs
+ *
+ * Returns: (transfer none): the weight, with its dense values and its parts
+ * Since: 1.0
+ */
+WeftPackedWeight *
+weft_load_plan_get_quantized (WeftLoadPlan *self, guint position)
+{
+  g_return_val_if_fail (position < self->quantized->len, NULL);
+  return self->quantized->pdata[position];
 }
 
 /**

@@ -5,6 +5,7 @@
 
 #include "pipeline/weft-load-plan-private.h"
 #include "pipeline/weft-provenance-private.h"
+#include "pipeline/weft-quantize-stage-private.h"
 
 /* Each output goes to the shard of its first source. */
 static WeftShardLayout *
@@ -60,6 +61,7 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   g_autoptr (WeftShardLayout) layout = NULL;
   g_autoptr (GBytes) provenance = NULL;
   g_autofree gchar *fingerprint = NULL;
+  g_autofree gchar *config = NULL;
 
   if (!weft_safetensors_sink_set_source (sink, plan->checkpoint, error)
       || weft_load_plan_check_values (plan, cancellable, error) == NULL)
@@ -68,7 +70,9 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   if (layout == NULL)
     return FALSE;
   weft_safetensors_sink_set_layout (sink, layout);
-  provenance = weft_provenance_write (plan, cancellable, error);
+  if (!weft_quantize_stage_write_config (plan, sink, &config, error))
+    return FALSE;
+  provenance = weft_provenance_write (plan, config, cancellable, error);
   if (provenance == NULL)
     return FALSE;
   fingerprint = hash_plan (provenance);

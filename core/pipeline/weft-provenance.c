@@ -41,13 +41,24 @@ append_texts (GString *json, GStrv texts)
 }
 
 gchar *
+weft_provenance_format_hash (gconstpointer state)
+{
+  GString *text = g_string_new ("xxh3-128:");
+  XXH128_canonical_t digest;
+
+  XXH128_canonicalFromHash (&digest, XXH3_128bits_digest (state));
+  for (guint i = 0; i < sizeof digest.digest; i++)
+    g_string_append_printf (text, "%02x", digest.digest[i]);
+  return g_string_free (text, FALSE);
+}
+
+gchar *
 weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error)
 {
   XXH3_state_t *state = XXH3_createState ();
   g_autofree guint8 *buffer = g_malloc (HASH_BUFFER_BYTES);
   guint64 size = weft_file_get_size (file);
-  XXH128_canonical_t digest;
-  GString *text;
+  g_autofree gchar *text = NULL;
   gboolean ok = TRUE;
 
   XXH3_128bits_reset (state);
@@ -62,14 +73,9 @@ weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **e
       if (ok)
         XXH3_128bits_update (state, buffer, n_bytes);
     }
-  XXH128_canonicalFromHash (&digest, XXH3_128bits_digest (state));
+  text = weft_provenance_format_hash (state);
   XXH3_freeState (state);
-  if (!ok)
-    return NULL;
-  text = g_string_new ("xxh3-128:");
-  for (guint i = 0; i < sizeof digest.digest; i++)
-    g_string_append_printf (text, "%02x", digest.digest[i]);
-  return g_string_free (text, FALSE);
+  return ok ? g_steal_pointer (&text) : NULL;
 }
 
 static gboolean
@@ -230,7 +236,7 @@ append_previous (GString *json, WeftCheckpoint *checkpoint, GError **error)
 }
 
 GBytes *
-weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
+weft_provenance_write (WeftLoadPlan *plan, const gchar *config, GCancellable *cancellable, GError **error)
 {
   g_autoptr (GString) json = g_string_new ("{\"format\": \"weft-provenance\", \"version\": ");
   GBytes *index = weft_checkpoint_get_index (plan->checkpoint);
@@ -240,6 +246,14 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
                           WEFT_VERSION, weft_load_options_get_dtype (plan->options));
   if (!append_previous (json, plan->checkpoint, error))
     return NULL;
+  if (config != NULL)
+    {
+      g_string_append (json, "  \"config\": ");
+      append_text (json, config);
+      g_string_append (json, ",\n");
+    }
+  if (plan->quantizer != NULL)
+    g_string_append (json, "  \"quantized\": true,\n");
   g_string_append (json, "  \"source_index\": ");
   if (index != NULL)
     {
@@ -285,6 +299,7 @@ weft_provenance_free (WeftProvenance *self)
   g_clear_pointer (&self->hashes, g_ptr_array_unref);
   g_free (self->index_name);
   g_free (self->previous);
+  g_free (self->config);
   g_free (self->checksum);
   g_clear_pointer (&self->index, g_bytes_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
@@ -664,6 +679,8 @@ weft_provenance_load (const gchar *path, GError **error)
       return NULL;
     }
   self->previous = g_strdup (get_text (root, "previous"));
+  self->config = g_strdup (get_text (root, "config"));
+  self->is_quantized = weft_json_lookup (root, "quantized") != NULL;
   if (!read_index (self, root, path, error) || !read_files (self, root, path, error)
       || !read_dense (self, root, path, error) || !read_conversions (self, root, path, error))
     return NULL;

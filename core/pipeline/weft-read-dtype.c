@@ -111,7 +111,8 @@ weft_load_plan_choose_dtype (WeftLoadPlan *self, const WeftConversion *conversio
 
   if (self->request == WEFT_DTYPE_INVALID)
     return WEFT_DTYPE_INVALID;
-  if (self->model_keys == NULL || !weft_module_tree_find_tensor (self->tree, conversion->layer, &position))
+  if (!weft_load_plan_knows_tensors (self)
+      || !weft_module_tree_find_tensor (self->tree, conversion->layer, &position))
     {
       guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
       WeftTensor *tensor = weft_state_dict_get_tensor (self->published, first);
