@@ -154,6 +154,11 @@ find_transforms (WeftLoadPlan *self, GError **error)
 {
   g_auto (GStrv) custom = NULL;
 
+  if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_KEEP_NAMES) != 0)
+    {
+      self->transforms = weft_transform_list_new ();
+      return TRUE;
+    }
   self->registry = weft_caller_find_registry (self->options, error);
   self->transforms = self->registry != NULL
                          ? weft_caller_find_rules (self->options, self->registry, self->tree, error)
