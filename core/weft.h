@@ -42,6 +42,7 @@
 #include "quantize/weft-quantization-config.h"
 #include "quantize/weft-quantizer.h"
 #include "checkpoint/weft-checkpoint.h"
+#include "checkpoint/weft-gguf-file.h"
 #include "checkpoint/weft-memory-sink.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "checkpoint/weft-shard-layout.h"

@@ -492,6 +492,16 @@ weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *te
   return NULL;
 }
 
+/* A GGUF file tells the type of each tensor, where others have metadata. */
+static void
+add_gguf_types (WeftQuantizationConfig *config, WeftGgufFile *gguf)
+{
+  weft_quantization_config_add_metadata (config, "format", "gguf");
+  for (guint i = 0; i < weft_gguf_file_get_n_tensors (gguf); i++)
+    weft_quantization_config_add_metadata (config, weft_gguf_file_get_tensor_name (gguf, i),
+                                           weft_gguf_file_get_tensor_type (gguf, i));
+}
+
 /**
  * weft_quantizer_new_for_checkpoint:
  * @checkpoint: an open checkpoint
@@ -510,10 +520,13 @@ weft_quantizer_new_for_checkpoint (WeftCheckpoint *checkpoint, GError **error)
 
   for (guint i = 0; i < weft_checkpoint_get_n_shards (checkpoint); i++)
     {
-      GHashTable *metadata = weft_shard_get_metadata (weft_checkpoint_get_shard (checkpoint, i));
+      WeftShard *shard = weft_checkpoint_get_shard (checkpoint, i);
+      GHashTable *metadata = weft_shard_get_metadata (shard);
       GHashTableIter iter;
       gpointer name, value;
 
+      if (weft_shard_get_gguf (shard) != NULL)
+        add_gguf_types (config, weft_shard_get_gguf (shard));
       if (metadata == NULL)
         continue;
       g_hash_table_iter_init (&iter, metadata);
