@@ -92,6 +92,84 @@ add_mapping (WeftLoadOptions *options, const gchar *path, GError **error)
   return TRUE;
 }
 
+/* A name that no mapping has is the fault of the command line. */
+static gboolean
+set_model_type (WeftLoadOptions *options, const gchar *model_type, GError **error)
+{
+  WeftMappingRegistry *given = weft_load_options_get_registry (options);
+  g_autoptr (WeftMappingRegistry) registry = NULL;
+
+  if (model_type == NULL)
+    return TRUE;
+  registry = given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+  if (registry == NULL)
+    return FALSE;
+  if (!weft_mapping_registry_has (registry, model_type))
+    {
+      weft_command_set_usage_error (
+          error, "--model-type: there is no mapping '%s'; `weft mappings` lists the names", model_type);
+      return FALSE;
+    }
+  weft_load_options_set_model_type (options, model_type);
+  return TRUE;
+}
+
+/* Adds what a word of --strict stops at. `missing` is there for completeness: it stops without being asked to. */
+static gboolean
+add_strict_word (const gchar *word, WeftLoadFlags *flags, GError **error)
+{
+  static const struct
+  {
+    const gchar *word;
+    WeftLoadFlags flags;
+  } kinds[] = {
+    { "missing", WEFT_LOAD_FLAGS_NONE },
+    { "unexpected", WEFT_LOAD_FLAGS_REFUSE_UNEXPECTED },
+    { "ignored", WEFT_LOAD_FLAGS_REFUSE_IGNORED },
+    { "unused", WEFT_LOAD_FLAGS_REFUSE_UNUSED },
+    { "not-reversible", WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE },
+    { "open", WEFT_LOAD_FLAGS_REFUSE_OPEN },
+    { "all", WEFT_LOAD_FLAGS_REFUSE_UNEXPECTED | WEFT_LOAD_FLAGS_REFUSE_IGNORED
+                 | WEFT_LOAD_FLAGS_REFUSE_UNUSED | WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE
+                 | WEFT_LOAD_FLAGS_REFUSE_OPEN },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    if (strcmp (kinds[i].word, word) == 0)
+      {
+        *flags |= kinds[i].flags;
+        return TRUE;
+      }
+  weft_command_set_usage_error (error,
+                                "'%s' is nothing to be strict about; --strict takes missing, unexpected, "
+                                "ignored, unused, not-reversible, open or all, separated by commas",
+                                word);
+  return FALSE;
+}
+
+static gboolean
+read_flags (const WeftCommandRules *rules, WeftLoadFlags *flags, GError **error)
+{
+  g_auto (GStrv) words = g_strsplit (rules->strict != NULL ? rules->strict : "", ",", -1);
+
+  *flags = WEFT_LOAD_FLAGS_NONE;
+  *flags |= rules->allows_missing ? WEFT_LOAD_FLAGS_ALLOW_MISSING : 0;
+  *flags |= rules->ignores_mismatched ? WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES : 0;
+  *flags |= rules->drops_unexpected ? WEFT_LOAD_FLAGS_DROP_UNEXPECTED : 0;
+  for (guint i = 0; words[i] != NULL; i++)
+    {
+      if (!add_strict_word (words[i], flags, error))
+        return FALSE;
+      if (rules->allows_missing && (strcmp (words[i], "missing") == 0 || strcmp (words[i], "all") == 0))
+        {
+          weft_command_set_usage_error (error, "--allow-missing and --strict %s contradict each other",
+                                        words[i]);
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
+
 WeftLoadOptions *
 weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules, GError **error)
 {
@@ -112,7 +190,8 @@ weft_command_load_options (const WeftCommandSource *source, const WeftCommandRul
         return NULL;
       weft_load_options_set_module_tree (options, tree);
     }
-  weft_load_options_set_model_type (options, source->model_type);
+  if (!set_model_type (options, source->model_type, error))
+    return NULL;
   if (rules == NULL)
     return g_steal_pointer (&options);
   if (rules->dtype != NULL && !weft_load_options_set_dtype (options, rules->dtype, &cause))
@@ -120,9 +199,8 @@ weft_command_load_options (const WeftCommandSource *source, const WeftCommandRul
       refuse_option ("--dtype", cause, error);
       return NULL;
     }
-  flags |= rules->allows_missing ? WEFT_LOAD_FLAGS_ALLOW_MISSING : 0;
-  flags |= rules->ignores_mismatched ? WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES : 0;
-  flags |= rules->drops_unexpected ? WEFT_LOAD_FLAGS_DROP_UNEXPECTED : 0;
+  if (!read_flags (rules, &flags, error))
+    return NULL;
   weft_load_options_set_flags (options, flags);
   return g_steal_pointer (&options);
 }
@@ -229,9 +307,9 @@ weft_command_note_plan (WeftCommandCall *call, WeftLoadPlan *plan)
 }
 
 void
-weft_command_print_report (WeftCommandCall *call, WeftLoadReport *report)
+weft_command_print_report (WeftCommandCall *call, WeftLoadReport *report, gboolean with_harmless)
 {
-  g_autofree gchar *text = weft_load_report_to_text (report, N_REPORT_LINES);
+  g_autofree gchar *text = weft_load_report_to_text (report, N_REPORT_LINES, with_harmless);
 
   if (*text != '\0')
     weft_command_note (call, "%s", g_strchomp (text));

@@ -24,6 +24,7 @@ typedef struct
   gboolean allows_missing;
   gboolean ignores_mismatched;
   gboolean drops_unexpected;
+  gchar *strict;
 } WeftCommandRules;
 
 typedef struct
@@ -84,31 +85,38 @@ typedef struct
         "How files are read: pread (default) or mmap", "BACKEND"                                                       \
   }
 
-#define WEFT_COMMAND_RULES_OPTIONS(type, member)                                                     \
-  { "dtype",                                                                                         \
-    'd',                                                                                             \
-    0,                                                                                               \
-    G_OPTION_ARG_STRING,                                                                             \
-    WEFT_COMMAND_OPTION (type, member.dtype),                                                        \
-    "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16",   \
-    "D" },                                                                                           \
-      { "allow-missing",                                                                             \
-        0,                                                                                           \
-        0,                                                                                           \
-        G_OPTION_ARG_NONE,                                                                           \
-        WEFT_COMMAND_OPTION (type, member.allows_missing),                                           \
-        "Go on without tensors that the model has and the checkpoint lacks",                         \
-        NULL },                                                                                      \
-      { "ignore-mismatched-sizes",                                                                   \
-        0,                                                                                           \
-        0,                                                                                           \
-        G_OPTION_ARG_NONE,                                                                           \
-        WEFT_COMMAND_OPTION (type, member.ignores_mismatched),                                       \
-        "Leave out tensors of another shape than the model's",                                       \
-        NULL },                                                                                      \
-  {                                                                                                  \
-    "drop-unexpected", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.drops_unexpected), \
-        "Leave out tensors that the model does not know", NULL                                       \
+#define WEFT_COMMAND_RULES_OPTIONS(type, member)                                                       \
+  { "dtype",                                                                                           \
+    'd',                                                                                               \
+    0,                                                                                                 \
+    G_OPTION_ARG_STRING,                                                                               \
+    WEFT_COMMAND_OPTION (type, member.dtype),                                                          \
+    "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16",     \
+    "D" },                                                                                             \
+      { "allow-missing",                                                                               \
+        0,                                                                                             \
+        0,                                                                                             \
+        G_OPTION_ARG_NONE,                                                                             \
+        WEFT_COMMAND_OPTION (type, member.allows_missing),                                             \
+        "Go on without tensors that the model has and the checkpoint lacks",                           \
+        NULL },                                                                                        \
+      { "ignore-mismatched-sizes",                                                                     \
+        0,                                                                                             \
+        0,                                                                                             \
+        G_OPTION_ARG_NONE,                                                                             \
+        WEFT_COMMAND_OPTION (type, member.ignores_mismatched),                                         \
+        "Leave out tensors of another shape than the model's",                                         \
+        NULL },                                                                                        \
+      { "drop-unexpected",                                                                             \
+        0,                                                                                             \
+        0,                                                                                             \
+        G_OPTION_ARG_NONE,                                                                             \
+        WEFT_COMMAND_OPTION (type, member.drops_unexpected),                                           \
+        "Leave out tensors that the model does not know",                                              \
+        NULL },                                                                                        \
+  {                                                                                                    \
+    "strict", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.strict),                    \
+        "Stop at these too, by comma: unexpected, ignored, unused, not-reversible, open; all", "KINDS" \
   }
 
 #define WEFT_COMMAND_DESTINATION_OPTIONS(type, member)                                                                \
@@ -169,4 +177,4 @@ gboolean weft_command_read_threads (const WeftCommandDestination *destination, W
 
 /* What a plan would make, in one line. */
 void weft_command_note_plan (WeftCommandCall *call, WeftLoadPlan *plan);
-void weft_command_print_report (WeftCommandCall *call, WeftLoadReport *report);
+void weft_command_print_report (WeftCommandCall *call, WeftLoadReport *report, gboolean with_harmless);

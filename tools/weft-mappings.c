@@ -5,12 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/weft-json.h"
 #include "mapping/weft-mapping.h"
+#include "pipeline/weft-load-options.h"
 #include "weft-command-output.h"
 
 typedef struct
 {
   gchar **files;
+  gchar *model;
+  gchar *module_tree;
   gchar *scope;
   gchar *base_prefix;
   gboolean wants_rules;
@@ -19,6 +23,10 @@ typedef struct
 } MappingsOptions;
 
 static const GOptionEntry mappings_options[] = {
+  { "for", 0, 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (MappingsOptions, model),
+    "The rules of the model in this folder, in the order they are tried, with scope and origin", "DIR" },
+  { "module-tree", 0, 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (MappingsOptions, module_tree),
+    "With --for: what the runtime expects, as JSON", "FILE" },
   { "rules", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (MappingsOptions, wants_rules),
     "Print the rules alone, as a mapping file has them", NULL },
   { "apply", 'a', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (MappingsOptions, is_applied),
@@ -37,6 +45,7 @@ static const GOptionEntry mappings_options[] = {
 static const WeftCommandExample mappings_examples[] = {
   { "Which models have a mapping", "weft mappings" },
   { "One in full", "weft mappings mixtral" },
+  { "Which rules a checkpoint gets, and from where", "weft mappings --for llava-1.5-7b" },
   { "Start a mapping of your own from it", "weft mappings mixtral --rules > mymodel.json" },
   { "What becomes of a key",
     "echo model.layers.0.block_sparse_moe.gate.weight | weft mappings mixtral --apply" },
@@ -133,6 +142,59 @@ print_mapping (WeftMappingRegistry *registry, const gchar *name, WeftTransformLi
   json_object_set_member (object, "transforms", weft_mapping_describe_json (list));
   root = json_node_init_object (json_node_alloc (), object);
   weft_command_print_json (root);
+  return WEFT_COMMAND_DONE;
+}
+
+/* The assembled list of the model whose config.json is in a folder. */
+static WeftTransformList *
+assemble (WeftMappingRegistry *registry, const MappingsOptions *options, GError **error)
+{
+  g_autofree gchar *path = g_file_test (options->model, G_FILE_TEST_IS_DIR)
+                               ? g_build_filename (options->model, "config.json", NULL)
+                               : g_strdup (options->model);
+  g_autoptr (WeftLoadOptions) load_options = weft_load_options_new ();
+  g_autoptr (JsonNode) config = weft_json_load_file (path, error);
+
+  if (config == NULL)
+    return NULL;
+  if (options->module_tree != NULL)
+    {
+      g_autoptr (WeftModuleTree) tree = weft_module_tree_load (options->module_tree, error);
+
+      if (tree == NULL || !weft_module_tree_mark_custom_code (tree, config, path, error))
+        return NULL;
+      weft_load_options_set_module_tree (load_options, tree);
+    }
+  weft_load_options_set_registry (load_options, registry);
+  return weft_load_options_assemble (load_options, config, path, error);
+}
+
+static void
+print_assembled_rule (WeftWeightTransform *rule)
+{
+  g_autofree gchar *description = weft_weight_transform_describe (rule);
+  const gchar *path = weft_weight_transform_get_origin_path (rule);
+  const gchar *via = weft_weight_transform_get_origin_via (rule);
+
+  weft_command_print ("%s", description);
+  if (via != NULL)
+    weft_command_print ("  (by %s of %s%s%s)", strcmp (via, "class") == 0 ? "the class" : "the model type",
+                        *path != '\0' ? "'" : "the model", path, *path != '\0' ? "'" : "");
+  weft_command_print ("\n");
+}
+
+static gint
+print_assembled (WeftCommandCall *call, WeftTransformList *list)
+{
+  if (call->is_json)
+    {
+      g_autoptr (JsonNode) root = weft_mapping_describe_assembled_json (list);
+
+      weft_command_print_json (root);
+      return WEFT_COMMAND_DONE;
+    }
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (list); i++)
+    print_assembled_rule (weft_transform_list_get_transform (list, i));
   return WEFT_COMMAND_DONE;
 }
 
@@ -237,6 +299,20 @@ apply_to_standard_input (WeftTransformList *rules, WeftCommandCall *call, GError
   return WEFT_COMMAND_DONE;
 }
 
+static gboolean
+check_arguments (const gchar *name, const MappingsOptions *options, GError **error)
+{
+  if (name == NULL && options->model == NULL && options->is_applied)
+    weft_command_set_usage_error (error, "--apply needs the NAME of a mapping, or --for");
+  else if (name != NULL && options->model != NULL)
+    weft_command_set_usage_error (error, "the NAME of a mapping and --for exclude each other");
+  else if (options->model == NULL && options->module_tree != NULL)
+    weft_command_set_usage_error (error, "--module-tree goes with --for");
+  else
+    return TRUE;
+  return FALSE;
+}
+
 static gint
 run_mappings (WeftCommandCall *call, GError **error)
 {
@@ -246,23 +322,20 @@ run_mappings (WeftCommandCall *call, GError **error)
   g_autoptr (WeftTransformList) list = NULL;
   g_autoptr (WeftTransformList) rules = NULL;
 
-  if (name == NULL && options->is_applied)
-    {
-      weft_command_set_usage_error (error, "--apply needs the NAME of a mapping");
-      return WEFT_COMMAND_FAILED;
-    }
+  if (!check_arguments (name, options, error))
+    return WEFT_COMMAND_FAILED;
   registry = open_registry (options, error);
   if (registry == NULL)
     return WEFT_COMMAND_FAILED;
-  if (name == NULL)
+  if (name == NULL && options->model == NULL)
     return list_mappings (call, registry);
-  list = look_up (registry, name, options->files, error);
+  list = name != NULL ? look_up (registry, name, options->files, error) : assemble (registry, options, error);
   if (list == NULL)
     return WEFT_COMMAND_FAILED;
   if (options->wants_rules)
     return print_rules (list);
   if (!options->is_applied)
-    return print_mapping (registry, name, list);
+    return name != NULL ? print_mapping (registry, name, list) : print_assembled (call, list);
   rules = prepare_rules (list, options, error);
   return rules != NULL ? apply_to_standard_input (rules, call, error) : WEFT_COMMAND_FAILED;
 }
@@ -275,6 +348,9 @@ const WeftCommandEntry weft_mappings_command = {
       "A mapping is the ordered list of rules that take a published checkpoint of a model type (or class) into its runtime "
       "layout. Without NAME the names are listed; with NAME the mapping is printed as JSON: its rules, the patterns as they are "
       "used, and the inverse of each rule.\n\n"
+      "With --for, the rules of a model are printed as a load of it tries them: those of the model and of each part that is a model "
+      "itself, found by class or else by model type and bound to the path of that part, then those for old names. With --json each rule has "
+      "scope_prefix, base_model_prefix and origin.\n\n"
       "With --apply, keys are read from standard input and sent through the rules in their order, with one state. For each a "
       "line is printed: the key, what becomes of it, and the source pattern of the converter that claims it (empty for none), "
       "separated by tabs; with --json an array of objects with `key`, `result` and `converter`. A `*` in a result is a number that the converter fills in.",

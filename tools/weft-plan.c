@@ -61,7 +61,7 @@ run_plan (WeftCommandCall *call, GError **error)
     }
   else
     print_outputs (plan);
-  weft_command_print_report (call, weft_load_plan_get_report (plan));
+  weft_command_print_report (call, weft_load_plan_get_report (plan), TRUE);
   weft_command_note_plan (call, plan);
   return weft_load_plan_check (plan, error) ? WEFT_COMMAND_DONE : WEFT_COMMAND_FAILED;
 }

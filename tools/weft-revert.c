@@ -105,7 +105,7 @@ run_revert (WeftCommandCall *call, GError **error)
            || weft_revert_plan_compare_hashes (plan, output, &n_equal, &n_different, call->cancellable,
                                                error));
   weft_command_progress_end (call);
-  weft_command_print_report (call, weft_revert_plan_get_report (plan));
+  weft_command_print_report (call, weft_revert_plan_get_report (plan), FALSE);
   if (!ok)
     return WEFT_COMMAND_FAILED;
   print_result (call, plan, sink, output, &counters, n_equal, n_different);

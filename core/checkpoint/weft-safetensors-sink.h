@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 /**
  * WeftSafetensorsSink:
  *
- * Writes outputs to a folder, or to one file if the path ends in `.safetensors`. The output appears under its name only
+ * Writes outputs to a folder, or to one file if the path ends in `.safetensors` or the caller says so. The output appears under its name only
  * when it is complete and, unless told otherwise, on the disk.
  *
  * Since: 1.0
@@ -29,6 +29,7 @@ G_DECLARE_FINAL_TYPE (WeftSafetensorsSink, weft_safetensors_sink, WEFT, SAFETENS
  * @WEFT_OUTPUT_FLAGS_IN_PLACE: the output is the source, which is replaced when the new one is complete, in the same way
  * @WEFT_OUTPUT_FLAGS_RESUME: files that an interrupted run of the same plan has finished are kept
  * @WEFT_OUTPUT_FLAGS_NO_SYNC: do not wait until the output is on the disk
+ * @WEFT_OUTPUT_FLAGS_SINGLE_FILE: the output is one file, whatever its name ends in
  *
  * How an output comes to its place.
  *
@@ -41,6 +42,7 @@ typedef enum /*< flags >*/
   WEFT_OUTPUT_FLAGS_IN_PLACE = 1 << 1,
   WEFT_OUTPUT_FLAGS_RESUME = 1 << 2,
   WEFT_OUTPUT_FLAGS_NO_SYNC = 1 << 3,
+  WEFT_OUTPUT_FLAGS_SINGLE_FILE = 1 << 4,
 } WeftOutputFlags;
 
 WEFT_PUBLIC WeftSafetensorsSink *weft_safetensors_sink_new (const gchar *path, GError **error);
@@ -54,6 +56,7 @@ WEFT_PUBLIC void weft_safetensors_sink_set_layout (WeftSafetensorsSink *self, We
 WEFT_PUBLIC void weft_safetensors_sink_set_fingerprint (WeftSafetensorsSink *self, const gchar *fingerprint);
 WEFT_PUBLIC gboolean weft_safetensors_sink_add_text (WeftSafetensorsSink *self, const gchar *name,
                                                      GBytes *text, GError **error);
+WEFT_PUBLIC void weft_safetensors_sink_leave_out (WeftSafetensorsSink *self, const gchar *name);
 
 WEFT_PUBLIC const gchar *weft_safetensors_sink_get_kept_path (WeftSafetensorsSink *self);
 WEFT_PUBLIC guint weft_safetensors_sink_get_n_resumed_files (WeftSafetensorsSink *self);

@@ -143,6 +143,48 @@ weft_mapping_describe_json (WeftTransformList *list)
   return json_node_init_array (json_node_alloc (), array);
 }
 
+static void
+set_optional_string (JsonObject *object, const gchar *member, const gchar *text)
+{
+  if (text != NULL)
+    json_object_set_string_member (object, member, text);
+  else
+    json_object_set_null_member (object, member);
+}
+
+/**
+ * weft_mapping_describe_assembled_json:
+ * @list: the rules of a model, such as weft_mapping_assemble() makes
+ *
+ * Returns: (transfer full): an array as weft_mapping_describe_json() makes it, with `scope_prefix` and `base_model_prefix` in every
+ *   rule (`null` for none) and `origin`: `entry` (the name of a mapping; `key_mapping` for the caller's own rules, `legacy` for
+ *   those for old names), `index` there, `sub_model` (the path of the part of the model that it was found for) and `via` (by
+ *   its `class` or by its `model_type`)
+ * Since: 1.0
+ */
+JsonNode *
+weft_mapping_describe_assembled_json (WeftTransformList *list)
+{
+  JsonNode *root = weft_mapping_describe_json (list);
+  JsonArray *array = json_node_get_array (root);
+
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (list); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (list, i);
+      JsonObject *object = json_array_get_object_element (array, i);
+      JsonObject *origin = json_object_new ();
+
+      set_optional_string (object, "scope_prefix", weft_weight_transform_get_scope_prefix (rule));
+      set_optional_string (object, "base_model_prefix", weft_weight_transform_get_base_model_prefix (rule));
+      set_optional_string (origin, "entry", weft_weight_transform_get_origin (rule));
+      json_object_set_int_member (origin, "index", weft_weight_transform_get_origin_index (rule));
+      set_optional_string (origin, "sub_model", weft_weight_transform_get_origin_path (rule));
+      set_optional_string (origin, "via", weft_weight_transform_get_origin_via (rule));
+      json_object_set_object_member (object, "origin", origin);
+    }
+  return root;
+}
+
 /* Which sub-model has taken which class and which model type, so that a sub-model below it does not take it again. */
 typedef struct
 {
@@ -222,9 +264,14 @@ append_sub_model (WeftTransformList *list, WeftMappingRegistry *registry, WeftMo
     }
   if (own == NULL)
     return TRUE;
-  for (guint i = 0; i < weft_transform_list_get_n_transforms (own) && claim.fqn[0] != '\0'; i++)
-    weft_weight_transform_set_scope (weft_transform_list_get_transform (own, i),
-                                     find_scope (claim.fqn, root_prefix), root_prefix);
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (own); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (own, i);
+
+      weft_weight_transform_set_origin_model (rule, claim.fqn, claim.name != NULL ? "model_type" : "class");
+      if (claim.fqn[0] != '\0')
+        weft_weight_transform_set_scope (rule, find_scope (claim.fqn, root_prefix), root_prefix);
+    }
   weft_transform_list_append_list (list, own);
   if (claim.name != NULL)
     g_array_append_val (types, claim);

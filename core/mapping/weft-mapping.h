@@ -12,6 +12,7 @@ WEFT_PUBLIC WeftTransformList *weft_mapping_new_from_json (JsonNode *root, const
                                                            const gchar *where, GError **error);
 WEFT_PUBLIC JsonNode *weft_mapping_to_json (WeftTransformList *list);
 WEFT_PUBLIC JsonNode *weft_mapping_describe_json (WeftTransformList *list);
+WEFT_PUBLIC JsonNode *weft_mapping_describe_assembled_json (WeftTransformList *list);
 
 WEFT_PUBLIC WeftTransformList *weft_mapping_assemble (WeftMappingRegistry *registry, WeftModuleTree *tree,
                                                       WeftTransformList *key_mapping, gboolean with_legacy,

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules that a caller gives in place of those that the model's type and class would find. */
+/* The list of rules of a load: those of the model, or those that a caller gives in their place. */
 #pragma once
 
 #include "checkpoint/weft-checkpoint.h"
 #include "pipeline/weft-load-options.h"
+
+/* The model as the options give it, or as much of it as @config (nullable) says. NULL without an error: nothing is known.
+ * @where: what messages call the config. */
+WeftModuleTree *weft_caller_find_model (WeftLoadOptions *options, JsonNode *config, const gchar *where,
+                                        GError **error);
+
+/* Where mappings are looked up. */
+WeftMappingRegistry *weft_caller_find_registry (WeftLoadOptions *options, GError **error);
+
+/* All rules of a load in their order, copies of the caller's own. @tree: nullable. */
+WeftTransformList *weft_caller_find_rules (WeftLoadOptions *options, WeftMappingRegistry *registry,
+                                           WeftModuleTree *tree, GError **error);
 
 /* Key mapping, then mapping or the mapping of a model type, then (@with_legacy) the rules for old names. */
 WeftTransformList *weft_caller_rules_assemble (WeftLoadOptions *options, WeftMappingRegistry *registry,

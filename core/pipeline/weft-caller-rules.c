@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipeline/weft-caller-rules-private.h"
 
+#include "base/weft-json.h"
+
 /* Origins as weft_mapping_assemble() writes them. */
 #define KEY_MAPPING "key_mapping"
 #define LEGACY "legacy"
@@ -54,6 +56,73 @@ weft_caller_rules_assemble (WeftLoadOptions *options, WeftMappingRegistry *regis
   if (with_legacy && !append_named (list, registry, LEGACY, FALSE, error))
     return NULL;
   return g_steal_pointer (&list);
+}
+
+WeftModuleTree *
+weft_caller_find_model (WeftLoadOptions *options, JsonNode *config, const gchar *where, GError **error)
+{
+  WeftModuleTree *given = weft_load_options_get_module_tree (options);
+
+  if (given != NULL)
+    return g_object_ref (given);
+  if (config == NULL
+      || (weft_json_lookup (config, "model_type") == NULL
+          && weft_json_lookup (config, "architectures") == NULL))
+    return NULL;
+  return weft_module_tree_new_from_config (config, where, error);
+}
+
+WeftMappingRegistry *
+weft_caller_find_registry (WeftLoadOptions *options, GError **error)
+{
+  WeftMappingRegistry *given = weft_load_options_get_registry (options);
+
+  return given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+}
+
+WeftTransformList *
+weft_caller_find_rules (WeftLoadOptions *options, WeftMappingRegistry *registry, WeftModuleTree *tree,
+                        GError **error)
+{
+  if (weft_load_options_get_transforms (options) != NULL)
+    return weft_transform_list_copy (weft_load_options_get_transforms (options), error);
+  if (tree == NULL || weft_load_options_get_mapping (options) != NULL
+      || weft_load_options_get_model_type (options) != NULL)
+    return weft_caller_rules_assemble (options, registry, TRUE, error);
+  return weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (options), TRUE, error);
+}
+
+/**
+ * weft_load_options_assemble:
+ * @self: options
+ * @config: (nullable): the content of the checkpoint's `config.json`, as weft_checkpoint_get_config() gives it
+ * @where: what messages call it, such as its path
+ * @error: return location
+ *
+ * Makes the list of rules that a plan with these options would have for a checkpoint with that config: the caller's key mapping,
+ * the rules of the model and of its parts with their scopes, those for old names. It is the caller's own: read it, edit it,
+ * and give it to weft_load_options_set_transforms().
+ *
+ * Returns: (transfer full): the rules
+ * Errors: %WEFT_ERROR_FORMAT if the config is malformed, those of weft_mapping_registry_lookup()
+ * Since: 1.0
+ */
+WeftTransformList *
+weft_load_options_assemble (WeftLoadOptions *self, JsonNode *config, const gchar *where, GError **error)
+{
+  g_autoptr (WeftMappingRegistry) registry = weft_caller_find_registry (self, error);
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftModuleTree) tree =
+      registry != NULL ? weft_caller_find_model (self, config, where, &local_error) : NULL;
+
+  if (registry == NULL)
+    return NULL;
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return NULL;
+    }
+  return weft_caller_find_rules (self, registry, tree, error);
 }
 
 gboolean

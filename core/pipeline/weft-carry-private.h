@@ -2,7 +2,7 @@
 /* Packed weights through a conversion: codes and companions follow as one unit, or the conversion is refused. */
 #pragma once
 
-#include "pipeline/weft-conversion-private.h"
+#include "transform/weft-conversion-internal.h"
 #include "quantize/weft-packed-weights.h"
 
 /* Whether a source of @conversion, whose positions are those of weft_packed_weights_get_dense(), is packed. */

@@ -115,12 +115,34 @@ add_conversion (JsonBuilder *builder, WeftLoadPlan *self, WeftConversion *conver
   json_builder_end_array (builder);
 }
 
+/* The assembled list: of each rule where it comes from, and whether a key met it. */
+static void
+add_rules (JsonBuilder *builder, WeftLoadPlan *self)
+{
+  json_builder_set_member_name (builder, "rules");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (self->transforms, i);
+
+      json_builder_begin_object (builder);
+      add_member_string (builder, "origin", weft_weight_transform_get_origin (rule));
+      add_member_int (builder, "index", weft_weight_transform_get_origin_index (rule));
+      add_member_string (builder, "kind", weft_weight_transform_get_kind (rule));
+      add_member_string (builder, "scope_prefix", weft_weight_transform_get_scope_prefix (rule));
+      json_builder_set_member_name (builder, "used");
+      json_builder_add_boolean_value (builder, weft_weight_transform_get_used (rule));
+      json_builder_end_object (builder);
+    }
+  json_builder_end_array (builder);
+}
+
 /**
  * weft_load_plan_to_json:
  * @self: a plan
  *
  * Returns: (transfer full): an object with `reversible`, `open`, `bytes`, `outputs` (name, dtype, shape, bytes, rule, operations,
- *   sources of each) and `report`
+ *   sources of each), `rules` (origin, index, kind, scope_prefix, used) and `report`
  * Since: 1.0
  */
 JsonNode *
@@ -150,6 +172,7 @@ weft_load_plan_to_json (WeftLoadPlan *self)
     }
   json_builder_end_array (builder);
   add_member_int (builder, "bytes", (gint64) n_bytes);
+  add_rules (builder, self);
   json_builder_set_member_name (builder, "report");
   json_builder_add_value (builder, weft_load_report_to_json (self->report));
   json_builder_end_object (builder);

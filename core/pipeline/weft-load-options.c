@@ -13,10 +13,13 @@ struct _WeftLoadOptions
   WeftTransformList *mapping;
   WeftMappingRegistry *registry;
   WeftModuleTree *tree;
+  WeftTransformList *transforms;
+  GStrv target_names;
   WeftLoadFlags flags;
   guint64 max_shard_bytes;
   gboolean is_hashed;
   gboolean is_dequantized;
+  WeftDtype dense_dtype;
   gchar *scheme;
   JsonNode *scheme_parameters;
   GPtrArray *dense_modules;
@@ -38,6 +41,8 @@ weft_load_options_finalize (GObject *object)
   g_clear_object (&self->mapping);
   g_clear_object (&self->registry);
   g_clear_object (&self->tree);
+  g_clear_object (&self->transforms);
+  g_strfreev (self->target_names);
   G_OBJECT_CLASS (weft_load_options_parent_class)->finalize (object);
 }
 
@@ -52,6 +57,7 @@ weft_load_options_init (WeftLoadOptions *self)
 {
   self->dtype = g_strdup ("keep");
   self->key_mapping = weft_transform_list_new ();
+  self->dense_dtype = WEFT_DTYPE_INVALID;
   self->dense_modules = g_ptr_array_new_with_free_func (g_free);
 }
 
@@ -182,6 +188,35 @@ weft_load_options_set_model_type (WeftLoadOptions *self, const gchar *model_type
 }
 
 /**
+ * weft_load_options_set_transforms:
+ * @self: options
+ * @transforms: (nullable): the list of rules as it is to be used, with scopes, nothing added: what weft_load_options_assemble() gave,
+ *   edited
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_transforms (WeftLoadOptions *self, WeftTransformList *transforms)
+{
+  g_set_object (&self->transforms, transforms);
+}
+
+/**
+ * weft_load_options_set_target_names:
+ * @self: options
+ * @names: (array zero-terminated=1) (nullable): the names that are to be given, in place of those of a model: of an adapter, or
+ *   of a new head. Their shapes are not judged
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_target_names (WeftLoadOptions *self, const gchar *const *names)
+{
+  g_strfreev (self->target_names);
+  self->target_names = g_strdupv ((GStrv) names);
+}
+
+/**
  * weft_load_options_set_flags:
  * @self: options
  * @flags: what the load puts up with
@@ -233,6 +268,46 @@ void
 weft_load_options_set_is_dequantized (WeftLoadOptions *self, gboolean is_dequantized)
 {
   self->is_dequantized = is_dequantized;
+}
+
+/**
+ * weft_load_options_set_dense_dtype:
+ * @self: options
+ * @dtype: dtype of packed weights that become dense, where stored dtypes are kept otherwise; %WEFT_DTYPE_INVALID (the
+ *   default): that of the config
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_dense_dtype (WeftLoadOptions *self, WeftDtype dtype)
+{
+  self->dense_dtype = dtype;
+}
+
+/**
+ * weft_load_options_get_dense_dtype:
+ * @self: options
+ *
+ * Returns: dtype of packed weights that become dense
+ * Since: 1.0
+ */
+WeftDtype
+weft_load_options_get_dense_dtype (WeftLoadOptions *self)
+{
+  return self->dense_dtype;
+}
+
+/**
+ * weft_load_options_has_dense_modules:
+ * @self: options
+ *
+ * Returns: whether the caller says which modules are left dense
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_has_dense_modules (WeftLoadOptions *self)
+{
+  return self->dense_modules->len > 0;
 }
 
 /**
@@ -398,6 +473,32 @@ const gchar *
 weft_load_options_get_model_type (WeftLoadOptions *self)
 {
   return self->model_type;
+}
+
+/**
+ * weft_load_options_get_transforms:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the list of rules to use as it is
+ * Since: 1.0
+ */
+WeftTransformList *
+weft_load_options_get_transforms (WeftLoadOptions *self)
+{
+  return self->transforms;
+}
+
+/**
+ * weft_load_options_get_target_names:
+ * @self: options
+ *
+ * Returns: (transfer none) (array zero-terminated=1) (nullable): the names that are to be given
+ * Since: 1.0
+ */
+const gchar *const *
+weft_load_options_get_target_names (WeftLoadOptions *self)
+{
+  return (const gchar *const *) self->target_names;
 }
 
 /**

@@ -2,8 +2,9 @@
 /* The inside of a plan, for the other views of it. */
 #pragma once
 
-#include "pipeline/weft-conversion-private.h"
+#include "transform/weft-conversion-internal.h"
 #include "pipeline/weft-load-plan.h"
+#include "pipeline/weft-tied-names-private.h"
 #include "quantize/weft-packed-weights.h"
 
 struct _WeftLoadPlan
@@ -14,13 +15,24 @@ struct _WeftLoadPlan
   WeftLoadOptions *options;
   /* NULL: the checkpoint is dense. */
   WeftPackedWeights *packed;
+  /* NULL: outputs are not quantized. */
+  WeftQuantizer *quantizer;
+  /* The weights that it packs. */
+  GPtrArray *quantized;
+  /* Paths of modules that quantizing leaves dense. */
+  GPtrArray *dense_modules;
   /* The tensors that conversions refer to: those of the checkpoint, or, dequantized, their dense values. */
   WeftStateDict *published;
   /* NULL: open mode without any knowledge of the model. */
   WeftModuleTree *tree;
   /* Names that the model knows; NULL in open mode. */
   GHashTable *model_keys;
+  /* NULL if the tree has no tensors, or names were declared in its place. */
+  WeftTiedNames *ties;
+  WeftMappingRegistry *registry;
   WeftTransformList *transforms;
+  /* What is read as, if the model does not say otherwise; invalid: as it is stored. */
+  WeftDtype request;
   /* GRegex for each rule of the tree's dtype plan. */
   GPtrArray *dtype_patterns;
   JsonNode *config;
@@ -38,13 +50,26 @@ struct _WeftLoadPlan
   GHashTable *left_out;
   WeftLoadReport *report;
   guint n_known;
+  /* What values told, once: see weft_load_plan_check_values(). NULL before. */
+  GMutex value_lock;
+  WeftLoadReport *value_report;
+  /* WeftConversion -> why it has no exact inverse after all. */
+  GHashTable *lossy_by_values;
 };
 
 /* Whether positions of conversions are those of dequantized weights. */
 gboolean weft_load_plan_is_dequantized (WeftLoadPlan *self);
 /* The shard of the checkpoint that a source lies in. */
 guint weft_load_plan_get_source_shard (WeftLoadPlan *self, guint position);
+/* Finds what the options and the config ask for. */
+gboolean weft_load_plan_prepare_dtypes (WeftLoadPlan *self, GError **error);
+/* What the sources that meet in a conversion are read as; invalid: as they are stored. */
+WeftDtype weft_load_plan_choose_dtype (WeftLoadPlan *self, const WeftConversion *conversion);
+/* Why a conversion has no exact inverse, by its layout or by the values that were looked at; NULL if it has one. */
+const gchar *weft_load_plan_find_lossy_reason (WeftLoadPlan *self, const WeftConversion *conversion);
 
 const gchar *weft_load_plan_get_base_model_prefix (WeftLoadPlan *self);
+/* Whether shapes, dtypes and ties of the model's tensors are known, not only their names or nothing. */
+gboolean weft_load_plan_knows_tensors (WeftLoadPlan *self);
 /* Says what of the checkpoint's folder is neither read nor carried along. */
 void weft_note_left_files (WeftLoadReport *report, WeftCheckpoint *checkpoint);

@@ -7,7 +7,9 @@
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-carry-private.h"
+#include "pipeline/weft-fit-private.h"
 #include "pipeline/weft-output-private.h"
+#include "pipeline/weft-quantize-stage-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
 
 /* How many files a finding names before the rest is counted. */
@@ -23,9 +25,14 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->checkpoint);
   g_clear_object (&self->options);
   g_clear_object (&self->packed);
+  g_clear_object (&self->quantizer);
+  g_clear_pointer (&self->dense_modules, g_ptr_array_unref);
+  g_clear_pointer (&self->quantized, g_ptr_array_unref);
   g_clear_object (&self->published);
   g_clear_object (&self->tree);
   g_clear_pointer (&self->model_keys, g_hash_table_unref);
+  g_clear_pointer (&self->ties, weft_tied_names_free);
+  g_clear_object (&self->registry);
   g_clear_object (&self->transforms);
   g_clear_pointer (&self->dtype_patterns, g_ptr_array_unref);
   g_clear_pointer (&self->config, json_node_unref);
@@ -37,6 +44,9 @@ weft_load_plan_finalize (GObject *object)
   g_clear_pointer (&self->carried, g_ptr_array_unref);
   g_clear_object (&self->outputs);
   g_clear_object (&self->report);
+  g_clear_object (&self->value_report);
+  g_clear_pointer (&self->lossy_by_values, g_hash_table_unref);
+  g_mutex_clear (&self->value_lock);
   G_OBJECT_CLASS (weft_load_plan_parent_class)->finalize (object);
 }
 
@@ -52,12 +62,22 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   self->carried = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   self->output_conversions = g_ptr_array_new ();
+  self->quantized = g_ptr_array_new_with_free_func (g_object_unref);
+  self->dense_modules = g_ptr_array_new_with_free_func (g_free);
   self->dtype_patterns = g_ptr_array_new_with_free_func ((GDestroyNotify) g_regex_unref);
   self->layers = g_hash_table_new (g_str_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->carried_names = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
+  self->lossy_by_values = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  g_mutex_init (&self->value_lock);
+}
+
+gboolean
+weft_load_plan_knows_tensors (WeftLoadPlan *self)
+{
+  return self->ties != NULL;
 }
 
 const gchar *
@@ -66,64 +86,50 @@ weft_load_plan_get_base_model_prefix (WeftLoadPlan *self)
   return self->tree != NULL ? weft_module_tree_get_base_model_prefix (self->tree) : NULL;
 }
 
-/* A pattern of the dtype plan is searched; `*` means any text. */
-static gboolean
-compile_dtype_plan (WeftLoadPlan *self, GError **error)
+/* Names that the caller declares are all that is known of what is wanted. */
+static void
+take_target_names (WeftLoadPlan *self)
 {
-  guint n = self->tree != NULL ? weft_module_tree_get_n_dtype_rules (self->tree) : 0;
+  const gchar *const *names = weft_load_options_get_target_names (self->options);
 
-  for (guint i = 0; i < n; i++)
-    {
-      const gchar *pattern = weft_module_tree_get_dtype_rule_pattern (self->tree, i);
-      g_autoptr (GString) expression = g_string_new (pattern);
-      g_autoptr (GError) local_error = NULL;
-      GRegex *regex;
-
-      g_string_replace (expression, "*", ".*", 0);
-      regex = g_regex_new (expression->str, 0, 0, &local_error);
-      if (regex == NULL)
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN, "dtype_plan: '%s' is no pattern: %s", pattern,
-                       local_error->message);
-          return FALSE;
-        }
-      g_ptr_array_add (self->dtype_patterns, regex);
-    }
-  return TRUE;
+  self->model_keys = g_hash_table_new (g_str_hash, g_str_equal);
+  for (guint i = 0; names[i] != NULL; i++)
+    g_hash_table_add (self->model_keys, (gpointer) names[i]);
 }
 
-/* The model: from the caller, or as much as the config says. */
 static gboolean
 find_model (WeftLoadPlan *self, GError **error)
 {
   JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
+  g_autofree gchar *where =
+      g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+  g_autoptr (GError) local_error = NULL;
 
   self->config = config != NULL ? json_node_ref (config) : NULL;
-  if (given != NULL)
-    self->tree = g_object_ref (given);
-  else if (config != NULL
-           && (weft_json_lookup (config, "model_type") != NULL
-               || weft_json_lookup (config, "architectures") != NULL))
+  self->tree = weft_caller_find_model (self->options, config, where, &local_error);
+  if (local_error != NULL)
     {
-      g_autofree gchar *where =
-          g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
-
-      self->tree = weft_module_tree_new_from_config (config, where, error);
-      if (self->tree == NULL)
-        return FALSE;
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
     }
-  if (self->tree != NULL && weft_module_tree_has_tensors (self->tree))
-    self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
-  return compile_dtype_plan (self, error);
+  if (weft_load_options_get_target_names (self->options) != NULL)
+    take_target_names (self);
+  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree))
+    {
+      self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
+      self->ties = weft_tied_names_new (self->tree, config);
+    }
+  return weft_load_plan_prepare_dtypes (self, error);
 }
 
-/* Most models need rules; one that has none may be plain, or unknown. */
+/* Most models need rules; one that has none may be plain, or unknown. Where its names are known, they tell. */
 static void
 note_no_mapping (WeftLoadPlan *self)
 {
   const gchar *name = self->tree != NULL ? weft_module_tree_get_model_type (self->tree) : NULL;
 
+  if (self->model_keys != NULL)
+    return;
   for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
     if (weft_caller_rules_is_of_model (weft_transform_list_get_transform (self->transforms, i)))
       return;
@@ -134,32 +140,38 @@ note_no_mapping (WeftLoadPlan *self)
                      "names and layout (name one with --model-type or --mapping)");
 }
 
+/* Whether the rules are those of the model, and not the caller's. */
+static gboolean
+is_looked_up (WeftLoadPlan *self)
+{
+  return weft_load_options_get_transforms (self->options) == NULL
+         && weft_load_options_get_mapping (self->options) == NULL
+         && weft_load_options_get_model_type (self->options) == NULL;
+}
+
 static gboolean
 find_transforms (WeftLoadPlan *self, GError **error)
 {
-  WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
-  g_autoptr (WeftMappingRegistry) registry =
-      given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
   g_auto (GStrv) custom = NULL;
 
-  if (registry == NULL)
-    return FALSE;
-  if (self->tree == NULL || weft_load_options_get_mapping (self->options) != NULL
-      || weft_load_options_get_model_type (self->options) != NULL)
-    self->transforms = weft_caller_rules_assemble (self->options, registry, TRUE, error);
-  else
+  if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_KEEP_NAMES) != 0)
     {
-      self->transforms = weft_mapping_assemble (
-          registry, self->tree, weft_load_options_get_key_mapping (self->options), TRUE, error);
-      custom = weft_mapping_list_custom_code (registry, self->tree);
+      self->transforms = weft_transform_list_new ();
+      return TRUE;
     }
+  self->registry = weft_caller_find_registry (self->options, error);
+  self->transforms = self->registry != NULL
+                         ? weft_caller_find_rules (self->options, self->registry, self->tree, error)
+                         : NULL;
+  if (self->transforms == NULL)
+    return FALSE;
+  if (self->tree != NULL && is_looked_up (self))
+    custom = weft_mapping_list_custom_code (self->registry, self->tree);
   for (guint i = 0; custom != NULL && custom[i] != NULL; i++)
     weft_load_report_add (
         self->report, WEFT_FINDING_NOTE, custom[i],
         "is custom code of the checkpoint; it gets no shipped mapping, and no foreign code is run "
         "(register a mapping under its name to convert it)");
-  if (self->transforms == NULL)
-    return FALSE;
   note_no_mapping (self);
   return TRUE;
 }
@@ -264,6 +276,8 @@ has_buffer (WeftModuleTree *tree, const gchar *suffix)
 static gboolean
 may_be_unexpected (WeftLoadPlan *self, const gchar *name)
 {
+  if (!weft_load_plan_knows_tensors (self))
+    return FALSE;
   return is_ignored (weft_module_tree_get_ignore_on_load_unexpected (self->tree), name)
          || (strstr (name, "rotary_emb.inv_freq") != NULL && has_buffer (self->tree, "rotary_emb.inv_freq"))
          || ((strcmp (name, "position_ids") == 0 || g_str_has_suffix (name, ".position_ids"))
@@ -281,9 +295,9 @@ add_unexpected (WeftLoadPlan *self, guint position, GError **error)
 {
   const gchar *key = get_key (self, position);
 
-  if (!may_be_unexpected (self, key))
-    weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, key,
-                          drops_unexpected (self) ? "left out" : "carried along under its own name");
+  weft_load_report_add (self->report,
+                        may_be_unexpected (self, key) ? WEFT_FINDING_IGNORED : WEFT_FINDING_UNEXPECTED, key,
+                        drops_unexpected (self) ? "left out" : "carried along under its own name");
   if (!drops_unexpected (self))
     return add_plain (self, key, position, error);
   weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, key, "it is left out");
@@ -334,6 +348,59 @@ is_model_unmatched (WeftLoadPlan *self)
   return has_rules;
 }
 
+/* How many of the model's tensors the checkpoint speaks of. */
+static guint
+count_given (WeftLoadPlan *self)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < self->conversions->len; i++)
+    n += g_hash_table_contains (self->model_keys, ((WeftConversion *) self->conversions->pdata[i])->layer);
+  return n;
+}
+
+/* A model of which next to nothing is found in the checkpoint is another one, whatever the config says. */
+static gboolean
+check_fit (WeftLoadPlan *self, GError **error)
+{
+  WeftStateDict *published = get_named (self);
+  guint n_published = weft_state_dict_get_n_tensors (published);
+  guint n_expected = self->model_keys != NULL ? g_hash_table_size (self->model_keys) : 0;
+  g_autofree gchar *found = NULL;
+  g_autofree gchar *nearest = NULL;
+
+  if (n_expected == 0 || !weft_fit_is_too_small (n_published, self->n_known, n_expected, count_given (self)))
+    return TRUE;
+  found = self->n_known == 0 ? g_strdup_printf ("none of the %u", n_published)
+                             : g_strdup_printf ("%u of the %u", self->n_known, n_published);
+  nearest = weft_load_plan_knows_tensors (self)
+                ? weft_fit_describe_nearest (published, self->tree, self->registry)
+                : NULL;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+               "this config does not fit this checkpoint: %s tensors of %s are among the %u of %s%s%s", found,
+               weft_checkpoint_get_path (self->checkpoint), n_expected,
+               weft_load_plan_knows_tensors (self) ? weft_module_tree_get_class (self->tree)
+                                                   : "the names that are wanted",
+               nearest != NULL ? "; nearest: " : "", nearest != NULL ? nearest : "");
+  return FALSE;
+}
+
+/* Rules of the model's mapping that no key met. Those for old names are idle in most checkpoints, and are not listed. */
+static void
+find_unused_rules (WeftLoadPlan *self)
+{
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (self->transforms, i);
+      g_autofree gchar *name = NULL;
+
+      if (!weft_caller_rules_is_of_model (rule) || weft_weight_transform_get_used (rule))
+        continue;
+      name = weft_weight_transform_describe (rule);
+      weft_load_report_add (self->report, WEFT_FINDING_UNUSED, name, NULL);
+    }
+}
+
 static gboolean
 check_used (WeftLoadPlan *self, GError **error)
 {
@@ -344,70 +411,8 @@ check_used (WeftLoadPlan *self, GError **error)
         self->report, WEFT_FINDING_NOTE, "mapping",
         "no rule of the model's mapping matches a tensor: the checkpoint is in its runtime layout already, "
         "or it is not what its config says");
-  if (self->model_keys == NULL || self->n_known > 0 || g_hash_table_size (self->model_keys) == 0)
-    return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-               "none of the tensors of %s is one of %s; this config does not describe this checkpoint",
-               weft_checkpoint_get_path (self->checkpoint),
-               weft_module_tree_get_class (self->tree) != NULL ? weft_module_tree_get_class (self->tree)
-                                                               : "the model");
-  return FALSE;
-}
-
-/* The dtype that the config asks for, or the model's. */
-static WeftDtype
-find_config_dtype (WeftLoadPlan *self)
-{
-  static const gchar *const paths[] = { "dtype", "torch_dtype", "text_config.dtype",
-                                        "text_config.torch_dtype" };
-
-  for (guint i = 0; self->config != NULL && i < G_N_ELEMENTS (paths); i++)
-    {
-      JsonNode *node = weft_json_lookup (self->config, paths[i]);
-
-      if (node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING)
-        return weft_dtype_from_any_name (json_node_get_string (node));
-    }
-  return self->tree != NULL ? weft_module_tree_get_dtype (self->tree) : WEFT_DTYPE_INVALID;
-}
-
-static WeftDtype
-find_planned_dtype (WeftLoadPlan *self, const gchar *name)
-{
-  for (guint i = 0; i < self->dtype_patterns->len; i++)
-    if (g_regex_match (self->dtype_patterns->pdata[i], name, 0, NULL))
-      return weft_module_tree_get_dtype_rule_dtype (self->tree, i);
-  return WEFT_DTYPE_INVALID;
-}
-
-/* What the sources that meet under @name are read as; invalid: as they are stored. */
-static WeftDtype
-choose_dtype (WeftLoadPlan *self, WeftConversion *conversion)
-{
-  const gchar *wanted = weft_load_options_get_dtype (self->options);
-  gboolean is_auto = strcmp (wanted, "auto") == 0;
-  WeftDtype request, planned, parameter;
-  guint position;
-
-  if (strcmp (wanted, "keep") == 0)
-    return WEFT_DTYPE_INVALID;
-  request = is_auto ? find_config_dtype (self) : weft_dtype_from_any_name (wanted);
-  if (self->model_keys == NULL || !weft_module_tree_find_tensor (self->tree, conversion->layer, &position))
-    {
-      guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
-      WeftTensor *tensor = weft_state_dict_get_tensor (self->published, first);
-
-      /* Nothing is known of the model's own dtypes: `auto` keeps what is stored, integers stay integers. */
-      return is_auto || !weft_dtype_is_floating (weft_tensor_get_dtype (tensor)) ? WEFT_DTYPE_INVALID
-                                                                                 : request;
-    }
-  planned = find_planned_dtype (self, conversion->layer);
-  if (planned != WEFT_DTYPE_INVALID)
-    return planned;
-  parameter = weft_module_tree_get_tensor_dtype (self->tree, position);
-  if (request == WEFT_DTYPE_INVALID || parameter != weft_module_tree_get_dtype (self->tree))
-    return parameter;
-  return request;
+  find_unused_rules (self);
+  return check_fit (self, error);
 }
 
 gboolean
@@ -431,10 +436,10 @@ choose_dense_dtype (WeftLoadPlan *self)
   const gchar *wanted = weft_load_options_get_dtype (self->options);
 
   if (strcmp (wanted, "keep") == 0)
-    return WEFT_DTYPE_INVALID;
+    return weft_load_options_get_dense_dtype (self->options);
   if (self->model_keys != NULL)
     return WEFT_DTYPE_F32;
-  return strcmp (wanted, "auto") == 0 ? find_config_dtype (self) : weft_dtype_from_any_name (wanted);
+  return self->request;
 }
 
 /* What of the checkpoint is packed. */
@@ -475,7 +480,8 @@ make_model_facts (WeftLoadPlan *self)
   WeftOpContext *facts = weft_op_context_new (nothing, nothing);
 
   weft_op_context_set_config (facts, self->config);
-  for (guint i = 0; self->model_keys != NULL && i < weft_module_tree_get_n_tensors (self->tree); i++)
+  for (guint i = 0; weft_load_plan_knows_tensors (self) && i < weft_module_tree_get_n_tensors (self->tree);
+       i++)
     weft_op_context_add_parameter (facts, weft_module_tree_get_tensor_name (self->tree, i),
                                    weft_module_tree_get_tensor_shape (self->tree, i),
                                    weft_module_tree_get_tensor_dtype (self->tree, i));
@@ -533,9 +539,24 @@ check_unexpected (WeftLoadPlan *self, WeftConversion *conversion, const WeftConv
     return TRUE;
   rule = describe_rule (self, conversion->rule);
   detail = g_strdup_printf ("%s makes it; %s", rule, drops_unexpected (self) ? "left out" : "carried along");
-  if (!may_be_unexpected (self, output->name))
-    weft_load_report_add (self->report, WEFT_FINDING_UNEXPECTED, output->name, detail);
+  weft_load_report_add (
+      self->report, may_be_unexpected (self, output->name) ? WEFT_FINDING_IGNORED : WEFT_FINDING_UNEXPECTED,
+      output->name, detail);
   return !drops_unexpected (self);
+}
+
+/* Whether an output is wanted, by what the model has. */
+static gboolean
+judge (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output)
+{
+  guint position;
+
+  if (weft_load_plan_knows_tensors (self)
+      && weft_module_tree_find_tensor (self->tree, output->name, &position))
+    return check_expected (self, output, position);
+  if (self->model_keys != NULL && !g_hash_table_contains (self->model_keys, output->name))
+    return check_unexpected (self, conversion, output);
+  return TRUE;
 }
 
 /* Packed weights are judged by the dense ones that they stand for. */
@@ -545,13 +566,8 @@ judge_carried (WeftLoadPlan *self, WeftConversion *dense, GPtrArray *carried)
   for (guint i = 0; i < dense->outputs->len; i++)
     {
       const WeftConversionOutput *output = &g_array_index (dense->outputs, WeftConversionOutput, i);
-      gboolean is_wanted = TRUE;
-      guint position;
+      gboolean is_wanted = judge (self, dense, output);
 
-      if (self->model_keys != NULL)
-        is_wanted = weft_module_tree_find_tensor (self->tree, output->name, &position)
-                        ? check_expected (self, output, position)
-                        : check_unexpected (self, dense, output);
       for (guint k = 0; k < carried->len; k++)
         {
           GArray *outputs = ((WeftConversion *) carried->pdata[k])->outputs;
@@ -568,12 +584,9 @@ add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversion
             GError **error)
 {
   gboolean is_wanted = !output->is_left_out;
-  guint position;
 
-  if (self->model_keys != NULL && conversion->carry == WEFT_CARRY_NONE)
-    is_wanted = weft_module_tree_find_tensor (self->tree, output->name, &position)
-                    ? check_expected (self, output, position)
-                    : check_unexpected (self, conversion, output);
+  if (conversion->carry == WEFT_CARRY_NONE)
+    is_wanted = judge (self, conversion, output);
   if (!is_wanted)
     {
       leave_out (self, conversion, output->name);
@@ -628,7 +641,8 @@ run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *m
   g_ptr_array_add (self->conversions, conversion);
   if (self->packed != NULL && !weft_load_plan_is_dequantized (self))
     weft_carry_refer_to_stored (self->packed, conversion);
-  if (weft_conversion_run (conversion, self->published, choose_dtype (self, conversion), model, &local_error))
+  if (weft_conversion_run (conversion, self->published, weft_load_plan_choose_dtype (self, conversion), model,
+                           &local_error))
     return finish_conversion (self, conversion, published_facts, error);
   note_failed (self, conversion, local_error);
   return TRUE;
@@ -697,34 +711,67 @@ was_given (WeftLoadPlan *self, const gchar *name)
          || g_hash_table_contains (self->carried_names, name);
 }
 
-/* A tied tensor is there if its partner is. */
-static gboolean
-is_tied_to_output (WeftLoadPlan *self, const gchar *name)
+/* The first of names that share a tensor which the checkpoint gives. */
+static const gchar *
+find_given (WeftLoadPlan *self, GPtrArray *group)
 {
-  for (guint i = 0; i < weft_module_tree_get_n_ties (self->tree); i++)
-    {
-      const gchar *target = weft_module_tree_get_tie_target (self->tree, i);
-      const gchar *source = weft_module_tree_get_tie_source (self->tree, i);
+  for (guint i = 0; group != NULL && i < group->len; i++)
+    if (was_given (self, group->pdata[i]))
+      return group->pdata[i];
+  return NULL;
+}
 
-      if ((strcmp (target, name) == 0 && was_given (self, source))
-          || (strcmp (source, name) == 0 && was_given (self, target)))
-        return TRUE;
+/* Of names that share a tensor: which one the others get theirs from. All that the checkpoint gives are kept as they are. */
+static void
+note_ties (WeftLoadPlan *self, GPtrArray *group)
+{
+  const gchar *given = find_given (self, group);
+
+  for (guint i = 0; given != NULL && i < group->len; i++)
+    {
+      const gchar *name = group->pdata[i];
+      gboolean is_given = was_given (self, name);
+      g_autofree gchar *detail = NULL;
+
+      if (name == given || !(is_given || g_hash_table_contains (self->model_keys, name)))
+        continue;
+      detail = g_strdup_printf (
+          is_given ? "is in the checkpoint beside '%s', to which the model ties it; both are kept"
+                   : "is not in the checkpoint; the model ties it to '%s'",
+          given);
+      weft_load_report_add (self->report, WEFT_FINDING_TIED, name, detail);
     }
-  return FALSE;
 }
 
 static void
 find_missing (WeftLoadPlan *self)
 {
+  for (guint i = 0; i < weft_tied_names_get_n_groups (self->ties); i++)
+    note_ties (self, weft_tied_names_get_group (self->ties, i));
   for (guint i = 0; i < weft_module_tree_get_n_tensors (self->tree); i++)
     {
       const gchar *name = weft_module_tree_get_tensor_name (self->tree, i);
 
-      if (weft_module_tree_is_tensor_persistent (self->tree, i) && !was_given (self, name)
-          && !is_tied_to_output (self, name)
-          && !is_ignored (weft_module_tree_get_ignore_on_load_missing (self->tree), name))
+      if (!weft_module_tree_is_tensor_persistent (self->tree, i) || was_given (self, name)
+          || find_given (self, weft_tied_names_find (self->ties, name)) != NULL)
+        continue;
+      if (is_ignored (weft_module_tree_get_ignore_on_load_missing (self->tree), name))
+        weft_load_report_add (self->report, WEFT_FINDING_IGNORED, name,
+                              "is not in the checkpoint; the model makes it itself");
+      else
         weft_load_report_add (self->report, WEFT_FINDING_MISSING, name, NULL);
     }
+}
+
+/* Of names that the caller declares. */
+static void
+find_missing_names (WeftLoadPlan *self)
+{
+  const gchar *const *names = weft_load_options_get_target_names (self->options);
+
+  for (guint i = 0; names[i] != NULL; i++)
+    if (!was_given (self, names[i]))
+      weft_load_report_add (self->report, WEFT_FINDING_MISSING, names[i], NULL);
 }
 
 /* One finding for several files: how many, and the first ones. */
@@ -757,6 +804,17 @@ weft_note_left_files (WeftLoadReport *report, WeftCheckpoint *checkpoint)
               "not carried along, being a folder of a tool, a link to a folder or no regular file");
 }
 
+static void
+set_report_title (WeftLoadPlan *self)
+{
+  const gchar *class_name = self->tree != NULL ? weft_module_tree_get_class (self->tree) : "";
+  g_autofree gchar *title =
+      g_strdup_printf ("%s%sLOAD REPORT from: %s", class_name, *class_name != '\0' ? " " : "",
+                       weft_checkpoint_get_path (self->checkpoint));
+
+  weft_load_report_set_title (self->report, title);
+}
+
 static gboolean
 compile (WeftLoadPlan *self, GError **error)
 {
@@ -765,6 +823,7 @@ compile (WeftLoadPlan *self, GError **error)
 
   if (!find_model (self, error) || !find_packed (self, error) || !find_transforms (self, error))
     return FALSE;
+  set_report_title (self);
   for (guint i = 0; i < weft_state_dict_get_n_tensors (get_named (self)); i++)
     if (!add_key (self, i, error))
       return FALSE;
@@ -774,11 +833,13 @@ compile (WeftLoadPlan *self, GError **error)
     return FALSE;
   model = make_model_facts (self);
   published_facts = weft_make_published_facts (self->published, self->config);
-  if (!run_conversions (self, model, published_facts, error))
+  if (!run_conversions (self, model, published_facts, error) || !weft_quantize_stage_run (self, error))
     return FALSE;
   weft_note_left_files (self->report, self->checkpoint);
-  if (self->model_keys != NULL)
+  if (weft_load_plan_knows_tensors (self))
     find_missing (self);
+  else if (self->model_keys != NULL)
+    find_missing_names (self);
   else
     weft_load_report_add (
         self->report, WEFT_FINDING_NOTE, "open mode",
@@ -812,13 +873,29 @@ weft_load_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, GError
   return compile (self, error) ? g_steal_pointer (&self) : NULL;
 }
 
+/* Findings of one kind as an error: the first by name, the others by number. */
+static gboolean
+refuse_findings (WeftLoadPlan *self, WeftFinding kind, WeftError code, const gchar *sentence, GError **error)
+{
+  guint n = weft_load_report_count (self->report, kind);
+  const gchar *detail = weft_load_report_get_detail (self->report, kind, 0);
+  g_autofree gchar *others = n > 1 ? g_strdup_printf (" and %u more", n - 1) : g_strdup ("");
+
+  g_set_error (error, WEFT_ERROR, (gint) code, "%s: '%s'%s %s%s%s",
+               weft_checkpoint_get_path (self->checkpoint), weft_load_report_get_name (self->report, kind, 0),
+               others, sentence, detail != NULL ? ": " : "", detail != NULL ? detail : "");
+  return FALSE;
+}
+
 /**
  * weft_load_plan_check:
  * @self: a plan
  * @error: return location
  *
  * Returns: whether the report holds nothing that stops the load
- * Errors: %WEFT_ERROR_FAILED if a conversion failed, %WEFT_ERROR_SHAPE for a mismatch, %WEFT_ERROR_MISSING for a missing tensor
+ * Errors: %WEFT_ERROR_FAILED if a conversion failed, %WEFT_ERROR_SHAPE for a mismatch, %WEFT_ERROR_MISSING for a missing
+ *   tensor; where the flags of the options refuse more, %WEFT_ERROR_CONFLICT for a tensor or a rule without a counterpart,
+ *   %WEFT_ERROR_NOT_REVERSIBLE for a conversion without an exact inverse
  * Since: 1.0
  */
 gboolean
@@ -837,22 +914,24 @@ weft_load_plan_check (WeftLoadPlan *self, GError **error)
       "has another shape than the model's (--ignore-mismatched-sizes leaves such tensors out)" },
     { WEFT_FINDING_MISSING, WEFT_ERROR_MISSING, (flags & WEFT_LOAD_FLAGS_ALLOW_MISSING) != 0,
       "is missing in the checkpoint (--allow-missing goes on without)" },
+    { WEFT_FINDING_UNEXPECTED, WEFT_ERROR_CONFLICT, (flags & WEFT_LOAD_FLAGS_REFUSE_UNEXPECTED) == 0,
+      "is no tensor of the model, and --strict was given" },
+    { WEFT_FINDING_IGNORED, WEFT_ERROR_CONFLICT, (flags & WEFT_LOAD_FLAGS_REFUSE_IGNORED) == 0,
+      "is on one side only, and --strict was given" },
+    { WEFT_FINDING_UNUSED, WEFT_ERROR_CONFLICT, (flags & WEFT_LOAD_FLAGS_REFUSE_UNUSED) == 0,
+      "matches no tensor, and --strict was given" },
+    { WEFT_FINDING_NOT_REVERSIBLE, WEFT_ERROR_NOT_REVERSIBLE,
+      (flags & WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE) == 0, "has no exact inverse, and --strict was given" },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (stops); i++)
+    if (!stops[i].is_allowed && weft_load_report_count (self->report, stops[i].kind) > 0)
+      return refuse_findings (self, stops[i].kind, stops[i].code, stops[i].sentence, error);
+  if (weft_load_plan_is_open (self) && (flags & WEFT_LOAD_FLAGS_REFUSE_OPEN) != 0)
     {
-      guint n = weft_load_report_count (self->report, stops[i].kind);
-      const gchar *detail;
-      g_autofree gchar *others = NULL;
-
-      if (n == 0 || stops[i].is_allowed)
-        continue;
-      detail = weft_load_report_get_detail (self->report, stops[i].kind, 0);
-      others = n > 1 ? g_strdup_printf (" and %u more", n - 1) : g_strdup ("");
-      g_set_error (error, WEFT_ERROR, (gint) stops[i].code, "%s: '%s'%s %s%s%s",
-                   weft_checkpoint_get_path (self->checkpoint),
-                   weft_load_report_get_name (self->report, stops[i].kind, 0), others, stops[i].sentence,
-                   detail != NULL ? ": " : "", detail != NULL ? detail : "");
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                   "%s: what the runtime expects is not known, and --strict was given; give --module-tree",
+                   weft_checkpoint_get_path (self->checkpoint));
       return FALSE;
     }
   return TRUE;
@@ -963,6 +1042,47 @@ WeftTransformList *
 weft_load_plan_get_transforms (WeftLoadPlan *self)
 {
   return self->transforms;
+}
+
+/**
+ * weft_load_plan_get_quantizer:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): the method that packs outputs; %NULL if none is packed
+ * Since: 1.0
+ */
+WeftQuantizer *
+weft_load_plan_get_quantizer (WeftLoadPlan *self)
+{
+  return self->quantizer;
+}
+
+/**
+ * weft_load_plan_get_n_quantized:
+ * @self: a plan
+ *
+ * Returns: how many weights it packs
+ * Since: 1.0
+ */
+guint
+weft_load_plan_get_n_quantized (WeftLoadPlan *self)
+{
+  return self->quantized->len;
+}
+
+/**
+ * weft_load_plan_get_quantized:
+ * @self: a plan
+ * @position: which of the weights that it packs
+ *
+ * Returns: (transfer none): the weight, with its dense values and its parts
+ * Since: 1.0
+ */
+WeftPackedWeight *
+weft_load_plan_get_quantized (WeftLoadPlan *self, guint position)
+{
+  g_return_val_if_fail (position < self->quantized->len, NULL);
+  return self->quantized->pdata[position];
 }
 
 /**

@@ -6,6 +6,7 @@
 #include "checkpoint/weft-sink.h"
 #include "pipeline/weft-load-options.h"
 #include "pipeline/weft-load-report.h"
+#include "quantize/weft-quantizer.h"
 
 G_BEGIN_DECLS
 
@@ -35,9 +36,14 @@ WEFT_PUBLIC WeftCheckpoint *weft_load_plan_get_checkpoint (WeftLoadPlan *self);
 WEFT_PUBLIC WeftStateDict *weft_load_plan_get_outputs (WeftLoadPlan *self);
 WEFT_PUBLIC WeftLoadReport *weft_load_plan_get_report (WeftLoadPlan *self);
 WEFT_PUBLIC WeftTransformList *weft_load_plan_get_transforms (WeftLoadPlan *self);
+WEFT_PUBLIC WeftQuantizer *weft_load_plan_get_quantizer (WeftLoadPlan *self);
+WEFT_PUBLIC guint weft_load_plan_get_n_quantized (WeftLoadPlan *self);
+WEFT_PUBLIC WeftPackedWeight *weft_load_plan_get_quantized (WeftLoadPlan *self, guint position);
 WEFT_PUBLIC gboolean weft_load_plan_is_open (WeftLoadPlan *self);
 WEFT_PUBLIC gboolean weft_load_plan_is_reversible (WeftLoadPlan *self);
 WEFT_PUBLIC gboolean weft_load_plan_check (WeftLoadPlan *self, GError **error);
+WEFT_PUBLIC WeftLoadReport *weft_load_plan_check_values (WeftLoadPlan *self, GCancellable *cancellable,
+                                                         GError **error);
 WEFT_PUBLIC gchar *weft_load_plan_describe_output (WeftLoadPlan *self, guint position);
 WEFT_PUBLIC JsonNode *weft_load_plan_to_json (WeftLoadPlan *self);
 WEFT_PUBLIC JsonNode *weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error);

@@ -15,6 +15,7 @@ struct _WeftLoadReport
 {
   GObject parent_instance;
 
+  gchar *title;
   GArray *findings[N_KINDS];
   gboolean is_sorted[N_KINDS];
 };
@@ -35,6 +36,7 @@ weft_load_report_finalize (GObject *object)
 {
   WeftLoadReport *self = WEFT_LOAD_REPORT (object);
 
+  g_free (self->title);
   for (guint i = 0; i < N_KINDS; i++)
     g_array_unref (self->findings[i]);
   G_OBJECT_CLASS (weft_load_report_parent_class)->finalize (object);
@@ -160,17 +162,113 @@ weft_load_report_get_detail (WeftLoadReport *self, WeftFinding kind, guint posit
 const gchar *
 weft_load_report_get_kind_name (WeftFinding kind)
 {
-  static const gchar *const names[N_KINDS] = { "missing",           "unexpected",     "mismatched",
-                                               "conversion_errors", "not_reversible", "notes" };
+  static const gchar *const names[N_KINDS] = {
+    "missing", "unexpected",   "mismatched", "conversion_errors", "not_reversible", "ignored",
+    "tied",    "unused_rules", "notes"
+  };
 
   return names[kind];
 }
 
 /**
+ * weft_load_report_set_title:
+ * @self: a report
+ * @title: what stands above it, such as the class of the model and the path of the checkpoint
+ *
+ * Since: 1.0
+ */
+void
+weft_load_report_set_title (WeftLoadReport *self, const gchar *title)
+{
+  g_free (self->title);
+  self->title = g_strdup (title);
+}
+
+/**
+ * weft_load_report_get_title:
+ * @self: a report
+ *
+ * Returns: (transfer none) (nullable): what stands above it
+ * Since: 1.0
+ */
+const gchar *
+weft_load_report_get_title (WeftLoadReport *self)
+{
+  return self->title;
+}
+
+/**
+ * weft_load_report_merge:
+ * @self: a report
+ * @kind: a kind of finding
+ *
+ * Returns: (transfer container) (element-type WeftReportRow): its findings, those whose names differ by numbers alone as one row
+ * Since: 1.0
+ */
+GPtrArray *
+weft_load_report_merge (WeftLoadReport *self, WeftFinding kind)
+{
+  GArray *findings = get_findings (self, kind);
+  g_autofree const gchar **names = g_new0 (const gchar *, findings->len + 1);
+  g_autofree const gchar **details = g_new0 (const gchar *, findings->len + 1);
+
+  for (guint i = 0; i < findings->len; i++)
+    {
+      const Finding *finding = &g_array_index (findings, Finding, i);
+
+      names[i] = finding->name;
+      details[i] = finding->detail != NULL ? finding->detail : "";
+    }
+  return weft_report_rows_new (names, details);
+}
+
+static void
+add_finding (JsonBuilder *builder, const gchar *name, const gchar *detail)
+{
+  json_builder_begin_object (builder);
+  json_builder_set_member_name (builder, "name");
+  json_builder_add_string_value (builder, name);
+  if (detail != NULL)
+    {
+      json_builder_set_member_name (builder, "detail");
+      json_builder_add_string_value (builder, detail);
+    }
+  json_builder_end_object (builder);
+}
+
+static void
+add_rows (JsonBuilder *builder, WeftLoadReport *self, WeftFinding kind)
+{
+  g_autoptr (GPtrArray) rows = weft_load_report_merge (self, kind);
+
+  for (guint i = 0; i < rows->len; i++)
+    {
+      const WeftReportRow *row = rows->pdata[i];
+
+      json_builder_begin_object (builder);
+      json_builder_set_member_name (builder, "pattern");
+      json_builder_add_string_value (builder, row->pattern);
+      json_builder_set_member_name (builder, "status");
+      json_builder_add_string_value (builder, weft_load_report_get_kind_name (kind));
+      json_builder_set_member_name (builder, "count");
+      json_builder_add_int_value (builder, row->n_names);
+      json_builder_end_object (builder);
+    }
+}
+
+/* What is about tensors, in the order of the table. */
+static const WeftFinding table_kinds[] = { WEFT_FINDING_UNEXPECTED,     WEFT_FINDING_MISSING,
+                                           WEFT_FINDING_MISMATCHED,     WEFT_FINDING_FAILED,
+                                           WEFT_FINDING_NOT_REVERSIBLE, WEFT_FINDING_IGNORED,
+                                           WEFT_FINDING_TIED,           WEFT_FINDING_UNUSED };
+
+/**
  * weft_load_report_to_json:
  * @self: a report
  *
- * Returns: (transfer full): an object with an array for each kind of finding, of objects with `name` and `detail`
+ * Returns: (transfer full): an object with an array for each kind of finding, of objects with `name` and `detail`; and `table`, an
+ *   array of objects with `pattern`, `status` (the name of the kind) and `count`, in which names that differ by numbers alone
+ *   are one
  * Since: 1.0
  */
 JsonNode *
@@ -181,56 +279,85 @@ weft_load_report_to_json (WeftLoadReport *self)
   json_builder_begin_object (builder);
   for (guint kind = 0; kind < N_KINDS; kind++)
     {
+      GArray *findings = get_findings (self, kind);
+
       json_builder_set_member_name (builder, weft_load_report_get_kind_name (kind));
       json_builder_begin_array (builder);
-      for (guint i = 0; i < self->findings[kind]->len; i++)
-        {
-          const Finding *finding = &g_array_index (get_findings (self, kind), Finding, i);
-
-          json_builder_begin_object (builder);
-          json_builder_set_member_name (builder, "name");
-          json_builder_add_string_value (builder, finding->name);
-          if (finding->detail != NULL)
-            {
-              json_builder_set_member_name (builder, "detail");
-              json_builder_add_string_value (builder, finding->detail);
-            }
-          json_builder_end_object (builder);
-        }
+      for (guint i = 0; i < findings->len; i++)
+        add_finding (builder, g_array_index (findings, Finding, i).name,
+                     g_array_index (findings, Finding, i).detail);
       json_builder_end_array (builder);
     }
+  json_builder_set_member_name (builder, "table");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < G_N_ELEMENTS (table_kinds); i++)
+    add_rows (builder, self, table_kinds[i]);
+  json_builder_end_array (builder);
   json_builder_end_object (builder);
   return json_builder_get_root (builder);
+}
+
+/* The rows of one kind, up to @n_lines of them. */
+static void
+append_rows (GString *text, WeftLoadReport *self, WeftFinding kind, guint n_lines)
+{
+  static const gchar *const statuses[] = { "MISSING",        "UNEXPECTED", "MISMATCH", "CONVERSION",
+                                           "NOT REVERSIBLE", "ignored",    "tied",     "unused" };
+  g_autoptr (GPtrArray) rows = weft_load_report_merge (self, kind);
+
+  for (guint i = 0; i < MIN (n_lines, rows->len); i++)
+    {
+      const WeftReportRow *row = rows->pdata[i];
+
+      g_string_append_printf (text, "%-14s  %s", statuses[kind], row->pattern);
+      if (row->n_names > 1)
+        g_string_append_printf (text, " (%u)", row->n_names);
+      g_string_append_printf (text, "%s%s\n", row->detail != NULL ? ": " : "",
+                              row->detail != NULL ? row->detail : "");
+    }
+  if (rows->len > n_lines)
+    g_string_append_printf (text, "%-14s  ... and %u more\n", statuses[kind], rows->len - n_lines);
+}
+
+static void
+append_notes (GString *text, WeftLoadReport *self, guint n_lines)
+{
+  GArray *notes = get_findings (self, WEFT_FINDING_NOTE);
+
+  for (guint i = 0; i < MIN (n_lines, notes->len); i++)
+    {
+      const Finding *note = &g_array_index (notes, Finding, i);
+
+      g_string_append_printf (text, "%-14s  %s: %s\n", "note", note->name,
+                              note->detail != NULL ? note->detail : "");
+    }
+  if (notes->len > n_lines)
+    g_string_append_printf (text, "%-14s  ... and %u more\n", "note", notes->len - n_lines);
 }
 
 /**
  * weft_load_report_to_text:
  * @self: a report
- * @n_lines: how many findings of each kind are shown before the rest is counted
+ * @n_lines: how many rows of each kind are shown before the rest is counted
+ * @with_harmless: whether what is no fault is shown too: ignored and tied tensors, rules without a use
  *
- * Returns: (transfer full): the report for a person; empty if there is nothing to report
+ * Returns: (transfer full): the report for a person: a row for tensors whose names differ by numbers alone, and the notes; empty if
+ *   there is nothing to report
  * Since: 1.0
  */
 gchar *
-weft_load_report_to_text (WeftLoadReport *self, guint n_lines)
+weft_load_report_to_text (WeftLoadReport *self, guint n_lines, gboolean with_harmless)
 {
-  static const gchar *const titles[N_KINDS] = { "MISSING",    "UNEXPECTED",     "MISMATCH",
-                                                "CONVERSION", "NOT REVERSIBLE", "note" };
-  GString *text = g_string_new (NULL);
+  g_autoptr (GString) text = g_string_new (NULL);
 
-  for (guint kind = 0; kind < N_KINDS; kind++)
+  for (guint i = 0; i < G_N_ELEMENTS (table_kinds); i++)
+    if (with_harmless || table_kinds[i] <= WEFT_FINDING_NOT_REVERSIBLE)
+      append_rows (text, self, table_kinds[i], n_lines);
+  if (text->len > 0 && self->title != NULL)
     {
-      for (guint i = 0; i < MIN (n_lines, self->findings[kind]->len); i++)
-        {
-          const Finding *finding = &g_array_index (get_findings (self, kind), Finding, i);
-
-          g_string_append_printf (text, "%-14s  %s%s%s\n", titles[kind], finding->name,
-                                  finding->detail != NULL ? ": " : "",
-                                  finding->detail != NULL ? finding->detail : "");
-        }
-      if (self->findings[kind]->len > n_lines)
-        g_string_append_printf (text, "%-14s  ... and %u more\n", titles[kind],
-                                self->findings[kind]->len - n_lines);
+      g_string_prepend_c (text, '\n');
+      g_string_prepend (text, self->title);
     }
-  return g_string_free (text, FALSE);
+  append_notes (text, self, n_lines);
+  return g_string_free (g_steal_pointer (&text), FALSE);
 }

@@ -4,7 +4,7 @@
 
 #include <json-glib/json-glib.h>
 
-#include "base/weft-error.h"
+#include "pipeline/weft-report-row.h"
 
 G_BEGIN_DECLS
 
@@ -27,6 +27,9 @@ G_DECLARE_FINAL_TYPE (WeftLoadReport, weft_load_report, WEFT, LOAD_REPORT, GObje
  * @WEFT_FINDING_MISMATCHED: the shapes differ
  * @WEFT_FINDING_FAILED: a conversion failed
  * @WEFT_FINDING_NOT_REVERSIBLE: a conversion has no exact inverse
+ * @WEFT_FINDING_IGNORED: missing or unexpected, and the model says that this is no fault
+ * @WEFT_FINDING_TIED: the model has the tensor under two names
+ * @WEFT_FINDING_UNUSED: a rule of the model's mapping that no tensor met
  * @WEFT_FINDING_NOTE: something worth knowing
  *
  * Kinds of findings.
@@ -40,6 +43,9 @@ typedef enum
   WEFT_FINDING_MISMATCHED,
   WEFT_FINDING_FAILED,
   WEFT_FINDING_NOT_REVERSIBLE,
+  WEFT_FINDING_IGNORED,
+  WEFT_FINDING_TIED,
+  WEFT_FINDING_UNUSED,
   WEFT_FINDING_NOTE,
 } WeftFinding;
 
@@ -50,7 +56,10 @@ WEFT_PUBLIC guint weft_load_report_count (WeftLoadReport *self, WeftFinding kind
 WEFT_PUBLIC const gchar *weft_load_report_get_name (WeftLoadReport *self, WeftFinding kind, guint position);
 WEFT_PUBLIC const gchar *weft_load_report_get_detail (WeftLoadReport *self, WeftFinding kind, guint position);
 WEFT_PUBLIC const gchar *weft_load_report_get_kind_name (WeftFinding kind);
+WEFT_PUBLIC void weft_load_report_set_title (WeftLoadReport *self, const gchar *title);
+WEFT_PUBLIC const gchar *weft_load_report_get_title (WeftLoadReport *self);
+WEFT_PUBLIC GPtrArray *weft_load_report_merge (WeftLoadReport *self, WeftFinding kind);
 WEFT_PUBLIC JsonNode *weft_load_report_to_json (WeftLoadReport *self);
-WEFT_PUBLIC gchar *weft_load_report_to_text (WeftLoadReport *self, guint n_lines);
+WEFT_PUBLIC gchar *weft_load_report_to_text (WeftLoadReport *self, guint n_lines, gboolean with_harmless);
 
 G_END_DECLS

@@ -5,92 +5,7 @@
 
 #include "pipeline/weft-load-plan-private.h"
 #include "pipeline/weft-provenance-private.h"
-
-/* How much of two tensors is compared at a time, in bytes. */
-#define COMPARE_BYTES (1024 * 1024)
-
-/* Compares two tensors of one shape, a band of the first axis at a time. */
-static gboolean
-have_equal_values (WeftTensor *a, WeftTensor *b, gboolean *are_equal, GCancellable *cancellable,
-                   GError **error)
-{
-  gint64 n_rows = weft_tensor_get_rank (a) > 0 ? weft_tensor_get_dim (a, 0) : 1;
-  gint64 step = MAX (1, COMPARE_BYTES / MAX (1, (gint64) weft_tensor_get_n_bytes (a) / MAX (1, n_rows)));
-
-  *are_equal = TRUE;
-  for (gint64 row = 0; *are_equal && row < n_rows; row += step)
-    {
-      gint64 length = MIN (step, n_rows - row);
-      gboolean is_scalar = weft_tensor_get_rank (a) == 0;
-      g_autoptr (WeftTensor) a_band =
-          is_scalar ? weft_tensor_ref (a) : weft_tensor_slice (a, 0, row, length, error);
-      g_autoptr (WeftTensor) b_band = a_band == NULL ? NULL
-                                      : is_scalar    ? weft_tensor_ref (b)
-                                                     : weft_tensor_slice (b, 0, row, length, error);
-      g_autoptr (GBytes) a_bytes = b_band != NULL ? weft_tensor_read (a_band, cancellable, error) : NULL;
-      g_autoptr (GBytes) b_bytes = a_bytes != NULL ? weft_tensor_read (b_band, cancellable, error) : NULL;
-
-      if (b_bytes == NULL)
-        return FALSE;
-      *are_equal = g_bytes_equal (a_bytes, b_bytes);
-    }
-  return TRUE;
-}
-
-/* A conversion that drops elements which should be zero gives the source back if they are: looks. */
-static gboolean
-check_condition (WeftLoadPlan *plan, WeftConversion *conversion, WeftOpContext *facts,
-                 GCancellable *cancellable, GError **error)
-{
-  WeftStateDict *published = plan->published;
-  g_autofree WeftTensor **runtime = g_new (WeftTensor *, conversion->outputs->len);
-  g_autoptr (GPtrArray) tensors = NULL;
-
-  for (guint i = 0; i < conversion->outputs->len; i++)
-    runtime[i] = g_array_index (conversion->outputs, WeftConversionOutput, i).tensor;
-  tensors = weft_conversion_invert (conversion, runtime, published, facts, error);
-  for (guint i = 0; tensors != NULL && i < tensors->len; i++)
-    {
-      guint position = g_array_index (conversion->sources, WeftConversionSource, i).position;
-      gboolean are_equal = FALSE;
-      g_autofree gchar *reason = NULL;
-
-      if (!have_equal_values (tensors->pdata[i], weft_state_dict_get_tensor (published, position), &are_equal,
-                              cancellable, error))
-        {
-          g_prefix_error (error, "'%s': ", weft_state_dict_get_name (published, position));
-          return FALSE;
-        }
-      if (are_equal)
-        continue;
-      reason = g_strdup_printf ("'%s' has other values than zero where the conversion drops elements",
-                                weft_state_dict_get_name (published, position));
-      weft_conversion_set_lossy (conversion, reason);
-      weft_load_report_add (plan->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer,
-                            conversion->proof_reason);
-      return TRUE;
-    }
-  return tensors != NULL;
-}
-
-static gboolean
-check_conditions (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
-{
-  g_autoptr (WeftOpContext) facts = NULL;
-
-  for (guint i = 0; i < plan->conversions->len; i++)
-    {
-      WeftConversion *conversion = plan->conversions->pdata[i];
-
-      if (conversion->proof != WEFT_PROOF_CONDITIONAL)
-        continue;
-      if (facts == NULL)
-        facts = weft_make_published_facts (plan->published, plan->config);
-      if (!check_condition (plan, conversion, facts, cancellable, error))
-        return FALSE;
-    }
-  return TRUE;
-}
+#include "pipeline/weft-quantize-stage-private.h"
 
 /* Each output goes to the shard of its first source. */
 static WeftShardLayout *
@@ -146,15 +61,18 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   g_autoptr (WeftShardLayout) layout = NULL;
   g_autoptr (GBytes) provenance = NULL;
   g_autofree gchar *fingerprint = NULL;
+  g_autofree gchar *config = NULL;
 
   if (!weft_safetensors_sink_set_source (sink, plan->checkpoint, error)
-      || !check_conditions (plan, cancellable, error))
+      || weft_load_plan_check_values (plan, cancellable, error) == NULL)
     return FALSE;
   layout = lay_out (plan, error);
   if (layout == NULL)
     return FALSE;
   weft_safetensors_sink_set_layout (sink, layout);
-  provenance = weft_provenance_write (plan, cancellable, error);
+  if (!weft_quantize_stage_write_config (plan, sink, &config, error))
+    return FALSE;
+  provenance = weft_provenance_write (plan, config, cancellable, error);
   if (provenance == NULL)
     return FALSE;
   fingerprint = hash_plan (provenance);

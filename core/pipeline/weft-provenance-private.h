@@ -3,7 +3,7 @@
  * which tensors met where. It holds names, shapes and rules, never the bytes of a tensor. */
 #pragma once
 
-#include "pipeline/weft-conversion-private.h"
+#include "transform/weft-conversion-internal.h"
 #include "pipeline/weft-load-plan.h"
 
 /* The newest version of the record that this library reads and the one it writes. */
@@ -20,20 +20,28 @@ typedef struct
   GPtrArray *hashes;
   /* The record that the source itself had, as text, if it was the output of a conversion. */
   gchar *previous;
+  /* What config.json was, if the conversion changed it. */
+  gchar *config;
   gchar *index_name;
   GBytes *index;
   GPtrArray *conversions;
   /* The published tensors are dense values of packed ones, and stand in no header. */
   gboolean is_dequantized;
+  /* Outputs were packed after their conversion. */
+  gboolean is_quantized;
   /* Of the text of the record. */
   gchar *checksum;
 } WeftProvenance;
 
-GBytes *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);
+/* @config: (nullable): what config.json was, if the output has another. */
+GBytes *weft_provenance_write (WeftLoadPlan *plan, const gchar *config, GCancellable *cancellable,
+                               GError **error);
 WeftProvenance *weft_provenance_load (const gchar *path, GError **error);
 void weft_provenance_free (WeftProvenance *self);
 
-/* XXH3 (128 bits) of a file, as hex text. */
+/* The hash of what an XXH3_state_t has seen, as the record writes it. */
+gchar *weft_provenance_format_hash (gconstpointer state);
+/* XXH3 (128 bits) of a file, written that way. */
 gchar *weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftProvenance, weft_provenance_free)

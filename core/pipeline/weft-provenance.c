@@ -41,13 +41,24 @@ append_texts (GString *json, GStrv texts)
 }
 
 gchar *
+weft_provenance_format_hash (gconstpointer state)
+{
+  GString *text = g_string_new ("xxh3-128:");
+  XXH128_canonical_t digest;
+
+  XXH128_canonicalFromHash (&digest, XXH3_128bits_digest (state));
+  for (guint i = 0; i < sizeof digest.digest; i++)
+    g_string_append_printf (text, "%02x", digest.digest[i]);
+  return g_string_free (text, FALSE);
+}
+
+gchar *
 weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **error)
 {
   XXH3_state_t *state = XXH3_createState ();
   g_autofree guint8 *buffer = g_malloc (HASH_BUFFER_BYTES);
   guint64 size = weft_file_get_size (file);
-  XXH128_canonical_t digest;
-  GString *text;
+  g_autofree gchar *text = NULL;
   gboolean ok = TRUE;
 
   XXH3_128bits_reset (state);
@@ -62,14 +73,9 @@ weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **e
       if (ok)
         XXH3_128bits_update (state, buffer, n_bytes);
     }
-  XXH128_canonicalFromHash (&digest, XXH3_128bits_digest (state));
+  text = weft_provenance_format_hash (state);
   XXH3_freeState (state);
-  if (!ok)
-    return NULL;
-  text = g_string_new ("xxh3-128:");
-  for (guint i = 0; i < sizeof digest.digest; i++)
-    g_string_append_printf (text, "%02x", digest.digest[i]);
-  return g_string_free (text, FALSE);
+  return ok ? g_steal_pointer (&text) : NULL;
 }
 
 static gboolean
@@ -132,8 +138,9 @@ static const gchar *const carry_names[] = { "none", "renamed", "grid", "channels
 /* A renaming is [source, "output", "dtype"]; a converter an object. Sources count in the natural order of the names that
  * the headers list. */
 static void
-append_conversion (GString *json, const WeftConversion *conversion)
+append_conversion (GString *json, WeftLoadPlan *plan, const WeftConversion *conversion)
 {
+  const gchar *lossy = weft_load_plan_find_lossy_reason (plan, conversion);
   const WeftConversionOutput *outputs = (const WeftConversionOutput *) (gpointer) conversion->outputs->data;
   const WeftConversionSource *sources = (const WeftConversionSource *) (gpointer) conversion->sources->data;
 
@@ -147,10 +154,10 @@ append_conversion (GString *json, const WeftConversion *conversion)
     }
   g_string_append_printf (json, "{\"rule\": %d, \"layer\": ", conversion->rule);
   append_text (json, conversion->layer);
-  if (conversion->proof == WEFT_PROOF_LOSSY)
+  if (lossy != NULL)
     {
       g_string_append (json, ", \"lossy\": ");
-      append_text (json, conversion->proof_reason);
+      append_text (json, lossy);
     }
   if (conversion->carry > WEFT_CARRY_RENAMED)
     g_string_append_printf (json, ", \"carry\": [\"%s\",%u]", carry_names[conversion->carry],
@@ -229,7 +236,7 @@ append_previous (GString *json, WeftCheckpoint *checkpoint, GError **error)
 }
 
 GBytes *
-weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
+weft_provenance_write (WeftLoadPlan *plan, const gchar *config, GCancellable *cancellable, GError **error)
 {
   g_autoptr (GString) json = g_string_new ("{\"format\": \"weft-provenance\", \"version\": ");
   GBytes *index = weft_checkpoint_get_index (plan->checkpoint);
@@ -239,6 +246,14 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
                           WEFT_VERSION, weft_load_options_get_dtype (plan->options));
   if (!append_previous (json, plan->checkpoint, error))
     return NULL;
+  if (config != NULL)
+    {
+      g_string_append (json, "  \"config\": ");
+      append_text (json, config);
+      g_string_append (json, ",\n");
+    }
+  if (plan->quantizer != NULL)
+    g_string_append (json, "  \"quantized\": true,\n");
   g_string_append (json, "  \"source_index\": ");
   if (index != NULL)
     {
@@ -269,7 +284,7 @@ weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **e
         continue;
       g_string_append (json, is_first ? "\n    " : ",\n    ");
       is_first = FALSE;
-      append_conversion (json, conversion);
+      append_conversion (json, plan, conversion);
     }
   g_string_append (json, "]}\n");
   return g_string_free_to_bytes (g_steal_pointer (&json));
@@ -284,6 +299,7 @@ weft_provenance_free (WeftProvenance *self)
   g_clear_pointer (&self->hashes, g_ptr_array_unref);
   g_free (self->index_name);
   g_free (self->previous);
+  g_free (self->config);
   g_free (self->checksum);
   g_clear_pointer (&self->index, g_bytes_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
@@ -663,6 +679,8 @@ weft_provenance_load (const gchar *path, GError **error)
       return NULL;
     }
   self->previous = g_strdup (get_text (root, "previous"));
+  self->config = g_strdup (get_text (root, "config"));
+  self->is_quantized = weft_json_lookup (root, "quantized") != NULL;
   if (!read_index (self, root, path, error) || !read_files (self, root, path, error)
       || !read_dense (self, root, path, error) || !read_conversions (self, root, path, error))
     return NULL;

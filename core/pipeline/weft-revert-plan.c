@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pipeline/weft-revert-plan.h"
+#include "pipeline/weft-revert-plan-private.h"
 
 #include <string.h>
 
 #include "base/weft-json.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
+#include "pipeline/weft-carry-private.h"
 #include "pipeline/weft-load-plan-private.h"
 #include "pipeline/weft-output-private.h"
-#include "pipeline/weft-provenance-private.h"
 
 struct _WeftRevertPlan
 {
   GObject parent_instance;
 
   WeftCheckpoint *checkpoint;
+  /* NULL: the checkpoint is dense, or a record tells where each tensor goes. */
+  WeftPackedWeights *packed;
+  /* The tensors that go back: those of the checkpoint, their dense values, or, without a record, dense names. */
+  WeftStateDict *runtime;
   WeftLoadOptions *options;
   WeftRevertFlags flags;
   WeftProvenance *provenance;
@@ -36,6 +40,8 @@ weft_revert_plan_finalize (GObject *object)
   WeftRevertPlan *self = WEFT_REVERT_PLAN (object);
 
   g_clear_object (&self->checkpoint);
+  g_clear_object (&self->packed);
+  g_clear_object (&self->runtime);
   g_clear_object (&self->options);
   g_clear_pointer (&self->provenance, weft_provenance_free);
   g_clear_object (&self->outputs);
@@ -59,11 +65,41 @@ weft_revert_plan_init (WeftRevertPlan *self)
   self->report = weft_load_report_new ();
 }
 
+/* Sees the packed weights of the runtime checkpoint: as dense values, or as names that the rules take back. */
+static gboolean
+find_packed (WeftRevertPlan *self, gboolean is_dequantized, GError **error)
+{
+  WeftStateDict *stored = self->runtime;
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftQuantizer) quantizer = weft_quantizer_new_for_checkpoint (self->checkpoint, &local_error);
+  WeftStateDict *seen;
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  self->packed =
+      quantizer != NULL ? weft_packed_weights_new (quantizer, stored, is_dequantized, error) : NULL;
+  if (self->packed == NULL)
+    return quantizer == NULL;
+  seen = is_dequantized ? weft_packed_weights_dequantize (self->packed, WEFT_DTYPE_INVALID, error)
+                        : g_object_ref (weft_packed_weights_get_dense (self->packed));
+  if (seen == NULL)
+    return FALSE;
+  g_object_unref (self->runtime);
+  self->runtime = seen;
+  return TRUE;
+}
+
 static gboolean
 add_output (WeftRevertPlan *self, const gchar *name, WeftTensor *tensor, guint runtime_position,
             GError **error)
 {
-  guint shard = weft_checkpoint_get_tensor_shard (self->checkpoint, runtime_position);
+  guint stored = self->packed != NULL
+                     ? weft_packed_weights_get_stored_position (self->packed, runtime_position)
+                     : runtime_position;
+  guint shard = weft_checkpoint_get_tensor_shard (self->checkpoint, stored);
 
   if (!weft_state_dict_add (self->outputs, name, tensor, error))
     return FALSE;
@@ -76,7 +112,7 @@ static gboolean
 find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **runtime, guint *first,
               gboolean *is_taken, GError **error)
 {
-  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *state_dict = self->runtime;
 
   for (guint i = 0; i < conversion->outputs->len; i++)
     {
@@ -107,7 +143,7 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
       is_taken[position] = TRUE;
       if (i == 0)
         *first = position;
-      if (weft_tensor_get_dtype (runtime[i]) != recorded)
+      if (weft_tensor_get_dtype (runtime[i]) != recorded && !self->provenance->is_quantized)
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE,
                        "%s: '%s' was written as %s and is %s now; cast it back before reverting",
@@ -124,7 +160,7 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
 static gboolean
 is_incomplete (WeftRevertPlan *self, WeftConversion *conversion)
 {
-  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *state_dict = self->runtime;
 
   for (guint i = 0; conversion->proof == WEFT_PROOF_LOSSY && i < conversion->outputs->len; i++)
     if (!weft_state_dict_find (state_dict, g_array_index (conversion->outputs, WeftConversionOutput, i).name,
@@ -173,7 +209,7 @@ revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpConte
 static gboolean
 add_rest (WeftRevertPlan *self, const gboolean *is_taken, GError **error)
 {
-  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *state_dict = self->runtime;
 
   for (guint i = 0; i < weft_state_dict_get_n_tensors (state_dict); i++)
     if (!is_taken[i])
@@ -211,9 +247,9 @@ note_left_out (WeftRevertPlan *self)
 }
 
 static gboolean
-revert_by_record (WeftRevertPlan *self, GError **error)
+revert_conversions (WeftRevertPlan *self, GError **error)
 {
-  guint n = weft_state_dict_get_n_tensors (weft_checkpoint_get_state_dict (self->checkpoint));
+  guint n = weft_state_dict_get_n_tensors (self->runtime);
   g_autofree gboolean *is_taken = g_new0 (gboolean, MAX (n, 1));
   g_autoptr (WeftOpContext) facts =
       weft_make_published_facts (self->provenance->published, weft_checkpoint_get_config (self->checkpoint));
@@ -225,25 +261,34 @@ revert_by_record (WeftRevertPlan *self, GError **error)
   return add_rest (self, is_taken, error);
 }
 
+static gboolean
+revert_by_record (WeftRevertPlan *self, GError **error)
+{
+  return (!self->provenance->is_quantized || find_packed (self, TRUE, error))
+         && revert_conversions (self, error);
+}
+
 static WeftTransformList *
 find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError **error)
 {
-  WeftModuleTree *given = weft_load_options_get_module_tree (self->options);
-  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-  g_autoptr (WeftModuleTree) tree = given != NULL ? g_object_ref (given) : NULL;
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftModuleTree) tree =
+      weft_caller_find_model (self->options, weft_checkpoint_get_config (self->checkpoint),
+                              weft_checkpoint_get_path (self->checkpoint), &local_error);
 
-  if (tree == NULL && config == NULL)
+  if (local_error != NULL)
     {
-      g_set_error (
-          error, WEFT_ERROR, WEFT_ERROR_MISSING,
-          "%s has neither a record (%s) nor a config.json; name the mapping with --model-type or --mapping",
-          weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+      g_propagate_error (error, g_steal_pointer (&local_error));
       return NULL;
     }
   if (tree == NULL)
-    tree = weft_module_tree_new_from_config (config, weft_checkpoint_get_path (self->checkpoint), error);
-  if (tree == NULL)
-    return NULL;
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_MISSING,
+          "%s has neither a record (%s) nor a config.json that names a model; name the mapping with --model-type or --mapping",
+          weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+      return NULL;
+    }
   return weft_mapping_assemble (registry, tree, weft_load_options_get_key_mapping (self->options), FALSE,
                                 error);
 }
@@ -252,17 +297,18 @@ find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError
 static WeftTransformList *
 find_inverse (WeftRevertPlan *self, GError **error)
 {
-  WeftMappingRegistry *given = weft_load_options_get_registry (self->options);
   gboolean has_mapping = weft_load_options_get_mapping (self->options) != NULL
                          || weft_load_options_get_model_type (self->options) != NULL;
-  g_autoptr (WeftMappingRegistry) registry =
-      given != NULL ? g_object_ref (given) : weft_mapping_registry_new (error);
+  g_autoptr (WeftMappingRegistry) registry = weft_caller_find_registry (self->options, error);
   g_autoptr (WeftTransformList) list = NULL;
 
   if (registry == NULL)
     return NULL;
-  list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
-                     : find_rules_of_model (self, registry, error);
+  if (weft_load_options_get_transforms (self->options) != NULL)
+    list = weft_transform_list_copy (weft_load_options_get_transforms (self->options), error);
+  else
+    list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
+                       : find_rules_of_model (self, registry, error);
   return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error)
                       : NULL;
 }
@@ -284,17 +330,9 @@ bucket_free (gpointer user_data)
 }
 
 static gboolean
-run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts,
-            GError **error)
+add_outputs (WeftRevertPlan *self, Bucket *bucket, WeftConversion *conversion, WeftTransformList *inverse,
+             GError **error)
 {
-  WeftConversion *conversion = bucket->conversion;
-
-  if (!weft_conversion_run (conversion, weft_checkpoint_get_state_dict (self->checkpoint), WEFT_DTYPE_INVALID,
-                            facts, error))
-    {
-      g_prefix_error (error, "'%s': ", conversion->layer);
-      return FALSE;
-    }
   for (guint i = 0; i < conversion->outputs->len; i++)
     {
       const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
@@ -309,10 +347,43 @@ run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, We
 }
 
 static gboolean
+carry_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts,
+              GError **error)
+{
+  g_autoptr (GPtrArray) carried = weft_carry (self->packed, bucket->conversion, facts, error);
+
+  if (carried == NULL)
+    {
+      g_prefix_error (error, "'%s': ", bucket->conversion->layer);
+      return FALSE;
+    }
+  for (guint i = 0; i < carried->len; i++)
+    if (!add_outputs (self, bucket, carried->pdata[i], inverse, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts,
+            GError **error)
+{
+  WeftConversion *conversion = bucket->conversion;
+
+  if (self->packed != NULL && weft_carry_is_needed (self->packed, conversion))
+    return carry_bucket (self, bucket, inverse, facts, error);
+  if (!weft_conversion_run (conversion, self->runtime, WEFT_DTYPE_INVALID, facts, error))
+    {
+      g_prefix_error (error, "'%s': ", conversion->layer);
+      return FALSE;
+    }
+  return add_outputs (self, bucket, conversion, inverse, error);
+}
+
+static gboolean
 collect_key (WeftRevertPlan *self, WeftTransformList *inverse, guint position, GPtrArray *buckets,
              GHashTable *by_name, GError **error)
 {
-  const gchar *key = weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position);
+  const gchar *key = weft_state_dict_get_name (self->runtime, position);
   g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (inverse, key, NULL, NULL, error);
   gint rule = renamed != NULL ? weft_renamed_key_get_converter (renamed) : -1;
   const gchar *name = renamed != NULL ? weft_renamed_key_get_name (renamed) : NULL;
@@ -354,7 +425,7 @@ take_fingerprint_of_rules (WeftRevertPlan *self, WeftTransformList *rules)
 static gboolean
 revert_by_mapping (WeftRevertPlan *self, GError **error)
 {
-  WeftStateDict *state_dict = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *state_dict = self->runtime;
   g_autoptr (WeftTransformList) inverse = find_inverse (self, error);
   g_autoptr (GPtrArray) buckets = g_ptr_array_new_with_free_func (bucket_free);
   g_autoptr (GHashTable) by_name = g_hash_table_new (g_str_hash, g_str_equal);
@@ -378,10 +449,29 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
   return TRUE;
 }
 
+/* A record says by which rules the way back goes: rules of the caller would be ignored, and are refused. */
+static gboolean
+refuse_rules_beside_record (WeftRevertPlan *self, GError **error)
+{
+  gboolean has_key_mapping =
+      weft_transform_list_get_n_transforms (weft_load_options_get_key_mapping (self->options)) > 0;
+
+  if (!has_key_mapping && weft_load_options_get_transforms (self->options) == NULL
+      && weft_load_options_get_mapping (self->options) == NULL
+      && weft_load_options_get_model_type (self->options) == NULL)
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+      "%s has a record (%s) that says how it was converted, and a mapping was given beside it; leave the mapping "
+      "out, or go by it alone (--no-provenance)",
+      weft_checkpoint_get_path (self->checkpoint), WEFT_PROVENANCE_FILE_NAME);
+  return FALSE;
+}
+
 /**
  * weft_revert_plan_new:
  * @checkpoint: a runtime checkpoint
- * @options: (nullable): mapping, registry and module tree to use when there is no record
+ * @options: (nullable): mapping, registry and module tree to use when there is no record; a mapping beside one is refused
  * @flags: how to go back
  * @error: return location
  *
@@ -389,7 +479,7 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
  *
  * Returns: (transfer full): the plan
  * Errors: %WEFT_ERROR_NOT_REVERSIBLE if a conversion has no exact inverse, %WEFT_ERROR_MISSING if a tensor of the record is
- *   gone, %WEFT_ERROR_FORMAT if the record is malformed
+ *   gone, %WEFT_ERROR_FORMAT if the record is malformed, %WEFT_ERROR_ARGUMENT if it is there and a mapping is given
  * Since: 1.0
  */
 WeftRevertPlan *
@@ -401,16 +491,19 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
       g_build_filename (weft_checkpoint_get_path (checkpoint), WEFT_PROVENANCE_FILE_NAME, NULL);
 
   self->checkpoint = g_object_ref (checkpoint);
+  self->runtime = g_object_ref (weft_checkpoint_get_state_dict (checkpoint));
   self->options = options != NULL ? g_object_ref (options) : weft_load_options_new ();
   self->flags = flags;
   if ((flags & WEFT_REVERT_FLAGS_IGNORE_PROVENANCE) == 0 && g_file_test (path, G_FILE_TEST_IS_REGULAR))
     {
+      if (!refuse_rules_beside_record (self, error))
+        return NULL;
       self->provenance = weft_provenance_load (path, error);
       if (self->provenance == NULL || !revert_by_record (self, error))
         return NULL;
       self->fingerprint = g_strdup (self->provenance->checksum);
     }
-  else if (!revert_by_mapping (self, error))
+  else if (!find_packed (self, FALSE, error) || !revert_by_mapping (self, error))
     return NULL;
   weft_note_left_files (self->report, checkpoint);
   return g_steal_pointer (&self);
@@ -426,14 +519,26 @@ collect_metadata (WeftCheckpoint *checkpoint)
   return metadata;
 }
 
+const WeftProvenance *
+weft_revert_plan_get_provenance (WeftRevertPlan *self)
+{
+  return self->provenance;
+}
+
+gboolean
+weft_revert_plan_is_complete (WeftRevertPlan *self)
+{
+  return self->provenance != NULL && !self->provenance->is_dequantized && !self->provenance->is_quantized
+         && self->n_added == 0 && count_left_out (self) == 0;
+}
+
 /* By the record, byte for byte; or, if tensors were added or left out or nothing is recorded, by the shards of the runtime. */
-static WeftShardLayout *
-lay_out (WeftRevertPlan *self, GError **error)
+WeftShardLayout *
+weft_revert_plan_lay_out (WeftRevertPlan *self, GError **error)
 {
   g_autoptr (GPtrArray) metadata = NULL;
 
-  if (self->provenance != NULL && !self->provenance->is_dequantized && self->n_added == 0
-      && count_left_out (self) == 0)
+  if (weft_revert_plan_is_complete (self))
     return weft_shard_layout_new_verbatim (self->outputs, (const gchar *const *) self->provenance->file_names,
                                            self->provenance->headers, self->provenance->index_name,
                                            self->provenance->index, error);
@@ -441,6 +546,20 @@ lay_out (WeftRevertPlan *self, GError **error)
   return weft_shard_layout_new_assigned (self->outputs, (const guint *) (gpointer) self->shards->data,
                                          self->shards->len, metadata,
                                          weft_checkpoint_get_index_metadata (self->checkpoint), error);
+}
+
+/* A config that the conversion changed goes back as it was published. */
+static gboolean
+restore_config (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
+{
+  const gchar *config = self->provenance != NULL ? self->provenance->config : NULL;
+  g_autoptr (GBytes) text = NULL;
+
+  /* What was dequantized comes back dense, and its config says so. */
+  if (config == NULL || self->provenance->is_dequantized || weft_safetensors_sink_is_single_file (sink))
+    return TRUE;
+  text = g_bytes_new (config, strlen (config));
+  return weft_safetensors_sink_add_text (sink, "config.json", text, error);
 }
 
 /* What was converted was itself the output of a conversion: it gets its record back. */
@@ -506,12 +625,13 @@ weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftT
 
       if (!weft_safetensors_sink_set_source (WEFT_SAFETENSORS_SINK (sink), self->checkpoint, error))
         return FALSE;
-      layout = lay_out (self, error);
+      layout = weft_revert_plan_lay_out (self, error);
       if (layout == NULL)
         return FALSE;
       weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
       weft_safetensors_sink_set_fingerprint (WEFT_SAFETENSORS_SINK (sink), self->fingerprint);
-      if (!restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error))
+      if (!restore_config (self, WEFT_SAFETENSORS_SINK (sink), error)
+          || !restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error))
         return FALSE;
     }
   return weft_sink_write (sink, self->outputs, options, counters, cancellable, error);

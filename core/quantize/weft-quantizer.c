@@ -2,6 +2,7 @@
 /* The runner of quantizers: checks what goes in and what comes out, and puts the method's name before every error. */
 #include "quantize/weft-quantizer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "plugin/weft-plugin-registry.h"
@@ -53,10 +54,14 @@ default_recognise (WeftQuantizerBase *self, WeftQuantizationConfig *config, Weft
   return g_str_has_prefix (scheme, name) && strchr ("-/", scheme[strlen (name)]) != NULL;
 }
 
+/* Weights of linear layers, and those of experts that are stacked. */
 static gboolean
 default_is_eligible (WeftQuantizerBase *self, WeftPackedWeight *weight)
 {
-  return weft_tensor_get_rank (weft_packed_weight_get_dense (weight)) >= 2;
+  guint rank = weft_tensor_get_rank (weft_packed_weight_get_dense (weight));
+  const gchar *name = weft_packed_weight_get_name (weight);
+
+  return rank == 2 ? g_str_has_suffix (name, "weight") : rank == 3 && strstr (name, "experts") != NULL;
 }
 
 static gboolean
@@ -687,6 +692,87 @@ weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError *
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: quantize sets no codes for '%s'",
                weft_quantizer_get_name (self), weft_packed_weight_get_name (weight));
   return FALSE;
+}
+
+/* Elements that are compared at a time. */
+#define MEASURE_ELEMENTS (256 * 1024)
+
+/* Sums over a weight. */
+typedef struct
+{
+  gdouble signal;
+  gdouble noise;
+  gdouble max_abs;
+} Sums;
+
+static gboolean
+measure_band (WeftTensor *dense, WeftTensor *values, gint64 start, gint64 length, Sums *sums,
+              GCancellable *cancellable, GError **error)
+{
+  g_autoptr (WeftTensor) dense_band = weft_tensor_slice (dense, 0, start, length, error);
+  g_autoptr (WeftTensor) band =
+      dense_band != NULL ? weft_tensor_slice (values, 0, start, length, error) : NULL;
+  g_autoptr (GBytes) dense_bytes = band != NULL ? weft_tensor_read (dense_band, cancellable, error) : NULL;
+  g_autoptr (GBytes) bytes = dense_bytes != NULL ? weft_tensor_read (band, cancellable, error) : NULL;
+  const gfloat *a, *b;
+  gsize n_bytes;
+
+  if (bytes == NULL)
+    return FALSE;
+  a = g_bytes_get_data (dense_bytes, &n_bytes);
+  b = g_bytes_get_data (bytes, NULL);
+  for (gsize i = 0; i < n_bytes / sizeof (gfloat); i++)
+    {
+      gdouble difference = (gdouble) a[i] - (gdouble) b[i];
+
+      sums->signal += (gdouble) a[i] * (gdouble) a[i];
+      sums->noise += difference * difference;
+      sums->max_abs = MAX (sums->max_abs, fabs (difference));
+    }
+  return TRUE;
+}
+
+/**
+ * weft_quantizer_measure:
+ * @self: a quantizer
+ * @weight: a weight with its dense values and the parts that it was quantized to
+ * @max_abs: (out): the largest difference of an element
+ * @relative_rms: (out): root of the mean square of the differences, over that of the values
+ * @sqnr: (out): signal to quantization noise ratio in dB; infinite if there is no difference
+ * @cancellable: (nullable): stops the work
+ * @error: return location
+ *
+ * Compares a weight with what its parts stand for. Reads it once.
+ *
+ * Returns: whether it could be read
+ * Errors: those of the method and of reading
+ * Since: 1.0
+ */
+gboolean
+weft_quantizer_measure (WeftQuantizer *self, WeftPackedWeight *weight, gdouble *max_abs,
+                        gdouble *relative_rms, gdouble *sqnr, GCancellable *cancellable, GError **error)
+{
+  g_autoptr (WeftTensor) dense =
+      weft_tensor_cast (weft_packed_weight_get_dense (weight), WEFT_DTYPE_F32, error);
+  g_autoptr (WeftTensor) values = NULL;
+  gint64 n_rows, step;
+  Sums sums = { 0 };
+
+  *max_abs = *relative_rms = *sqnr = 0;
+  if (dense == NULL || !weft_quantizer_describe (self, weight, error))
+    return FALSE;
+  values = weft_quantizer_dequantize (self, weight, WEFT_DTYPE_F32, error);
+  if (values == NULL || weft_tensor_get_rank (dense) == 0)
+    return values != NULL;
+  n_rows = weft_tensor_get_dim (dense, 0);
+  step = MAX (1, MEASURE_ELEMENTS / MAX (1, weft_tensor_get_n_elements (dense) / MAX (1, n_rows)));
+  for (gint64 row = 0; row < n_rows; row += step)
+    if (!measure_band (dense, values, row, MIN (step, n_rows - row), &sums, cancellable, error))
+      return FALSE;
+  *max_abs = sums.max_abs;
+  *relative_rms = sums.signal > 0 ? sqrt (sums.noise / sums.signal) : sums.noise > 0 ? INFINITY : 0;
+  *sqnr = sums.noise > 0 ? 10 * log10 (sums.signal / sums.noise) : INFINITY;
+  return TRUE;
 }
 
 /**

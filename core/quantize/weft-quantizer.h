@@ -97,7 +97,8 @@ struct _WeftQuantizerInterface
  * @configure: reads the config and declares the parts
  * @describe: checks the parts of a weight and says what they are
  * @dequantize: dense values
- * @is_eligible: (nullable): whether a dense weight is to be quantised; the base class takes floating ones of two and more axes
+ * @is_eligible: (nullable): whether a dense weight is to be quantised; the base class takes weights of two axes, and
+ *   stacked ones of experts
  * @quantize: (nullable): sets the parts of a dense weight; %NULL: the method cannot quantize
  * @dup_config: (nullable): the `quantization_config` of what was quantised
  *
@@ -211,6 +212,9 @@ WEFT_PUBLIC WeftTensor *weft_quantizer_dequantize (WeftQuantizer *self, WeftPack
                                                    WeftDtype dtype, GError **error);
 WEFT_PUBLIC gboolean weft_quantizer_is_eligible (WeftQuantizer *self, WeftPackedWeight *weight);
 WEFT_PUBLIC gboolean weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError **error);
+WEFT_PUBLIC gboolean weft_quantizer_measure (WeftQuantizer *self, WeftPackedWeight *weight, gdouble *max_abs,
+                                             gdouble *relative_rms, gdouble *sqnr, GCancellable *cancellable,
+                                             GError **error);
 WEFT_PUBLIC gchar *weft_quantizer_dup_config (WeftQuantizer *self, const gchar *const *skipped_modules,
                                               GError **error);
 

@@ -3,6 +3,7 @@
  * warns and takes the default. */
 #include "base/weft-json.h"
 #include "plugin/weft-plugin-registry.h"
+#include "transform/weft-object-json-internal.h"
 #include "transform/weft-op-parameters-private.h"
 #include "weft-enums.h"
 
@@ -273,6 +274,22 @@ read_parameters (GPtrArray *parameters, JsonObject *json, const gchar *where, GP
   return TRUE;
 }
 
+GObject *
+weft_object_new_from_json (GType type, JsonObject *parameters, const gchar *place, GError **error)
+{
+  g_autoptr (GTypeClass) klass = g_type_class_ref (type);
+  g_autoptr (GPtrArray) declared = weft_op_class_list_parameters (G_OBJECT_CLASS (klass));
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  g_autoptr (GArray) values = g_array_new (FALSE, TRUE, sizeof (GValue));
+
+  g_array_set_clear_func (values, (GDestroyNotify) g_value_unset);
+  if (!check_required (declared, parameters, place, error)
+      || (parameters != NULL && !read_parameters (declared, parameters, place, names, values, error)))
+    return NULL;
+  return g_object_new_with_properties (type, names->len, (const char **) names->pdata,
+                                       (const GValue *) (gpointer) values->data);
+}
+
 /**
  * weft_op_new:
  * @name: name of an op, such as `MergeModulelist`
@@ -292,10 +309,7 @@ weft_op_new (const gchar *name, JsonObject *parameters, const gchar *where, GErr
   GType type =
       weft_plugin_registry_lookup (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_OP, name, error);
   g_autofree gchar *place = where != NULL ? g_strconcat (where, ": ", name, NULL) : g_strdup (name);
-  g_autoptr (GTypeClass) klass = NULL;
-  g_autoptr (GPtrArray) declared = NULL;
-  g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  g_autoptr (GArray) values = g_array_new (FALSE, TRUE, sizeof (GValue));
+  GObject *op;
 
   if (type == G_TYPE_INVALID)
     {
@@ -310,14 +324,8 @@ weft_op_new (const gchar *name, JsonObject *parameters, const gchar *where, GErr
                    weft_feature_get_plugin_id (type));
       return NULL;
     }
-  klass = g_type_class_ref (type);
-  declared = weft_op_class_list_parameters (G_OBJECT_CLASS (klass));
-  g_array_set_clear_func (values, (GDestroyNotify) g_value_unset);
-  if (!check_required (declared, parameters, place, error)
-      || (parameters != NULL && !read_parameters (declared, parameters, place, names, values, error)))
-    return NULL;
-  return WEFT_CONVERSION_OPS (g_object_new_with_properties (type, names->len, (const char **) names->pdata,
-                                                            (const GValue *) (gpointer) values->data));
+  op = weft_object_new_from_json (type, parameters, place, error);
+  return op != NULL ? WEFT_CONVERSION_OPS (op) : NULL;
 }
 
 static JsonNode *

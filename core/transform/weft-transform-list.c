@@ -65,6 +65,22 @@ weft_transform_list_new (void)
   return g_object_new (WEFT_TYPE_TRANSFORM_LIST, NULL);
 }
 
+/**
+ * weft_transform_list_new_like:
+ * @self: a list
+ *
+ * Returns: (transfer full): an empty list for the direction of @self
+ * Since: 1.0
+ */
+WeftTransformList *
+weft_transform_list_new_like (WeftTransformList *self)
+{
+  WeftTransformList *list = weft_transform_list_new ();
+
+  list->is_inverse = self->is_inverse;
+  return list;
+}
+
 static Rule *
 get_rule (WeftTransformList *self, guint position)
 {

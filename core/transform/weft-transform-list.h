@@ -2,6 +2,7 @@
 /* An ordered list of rules, and what it makes of a key in either direction. */
 #pragma once
 
+#include "transform/weft-conversion-ops.h"
 #include "transform/weft-renamed-key.h"
 #include "transform/weft-rule-trial.h"
 #include "transform/weft-weight-transform.h"
@@ -41,6 +42,7 @@ typedef enum /*< flags >*/
 
 /* The list. */
 WEFT_PUBLIC WeftTransformList *weft_transform_list_new (void);
+WEFT_PUBLIC WeftTransformList *weft_transform_list_new_like (WeftTransformList *self);
 WEFT_PUBLIC WeftTransformList *weft_transform_list_copy (WeftTransformList *self, GError **error);
 WEFT_PUBLIC void weft_transform_list_append (WeftTransformList *self, WeftWeightTransform *transform);
 WEFT_PUBLIC void weft_transform_list_insert (WeftTransformList *self, guint position,
@@ -53,6 +55,14 @@ WEFT_PUBLIC gboolean weft_transform_list_is_converter (WeftTransformList *self, 
 WEFT_PUBLIC gboolean weft_transform_list_append_renaming (WeftTransformList *self,
                                                           const gchar *source_pattern,
                                                           const gchar *target_pattern, GError **error);
+
+/* Editing the chains of its converters. */
+WEFT_PUBLIC gboolean weft_transform_list_append_operation (WeftTransformList *self,
+                                                           WeftConversionOps *operation, GError **error);
+WEFT_PUBLIC gboolean weft_transform_list_replace_operation (WeftTransformList *self, const gchar *name,
+                                                            WeftConversionOps *operation, GError **error);
+WEFT_PUBLIC gboolean weft_transform_list_set_operations (WeftTransformList *self, guint position,
+                                                         GPtrArray *operations, GError **error);
 
 /* Keys. */
 WEFT_PUBLIC WeftRenamedKey *weft_transform_list_rename_key (WeftTransformList *self, const gchar *key,

@@ -188,6 +188,30 @@ weft_weight_converter_new (const gchar *const *source_patterns, const gchar *con
 }
 
 /**
+ * weft_weight_converter_dup_with_operations:
+ * @self: a converter
+ * @operations: (element-type WeftConversionOps): another chain of ops
+ * @error: return location
+ *
+ * Returns: (transfer full): a converter with the patterns, the scope and the origin of @self and the chain @operations
+ * Errors: %WEFT_ERROR_PATTERN if the ops do not go with the patterns
+ * Since: 1.0
+ */
+WeftWeightTransform *
+weft_weight_converter_dup_with_operations (WeftWeightConverter *self, GPtrArray *operations, GError **error)
+{
+  g_autoptr (WeftWeightTransform) copy = weft_weight_transform_clone (WEFT_WEIGHT_TRANSFORM (self), FALSE);
+
+  GPtrArray *chain = g_ptr_array_new_with_free_func (g_object_unref);
+
+  for (guint i = 0; i < operations->len; i++)
+    g_ptr_array_add (chain, g_object_ref (operations->pdata[i]));
+  g_ptr_array_unref (WEFT_WEIGHT_CONVERTER (copy)->operations);
+  WEFT_WEIGHT_CONVERTER (copy)->operations = chain;
+  return weft_weight_transform_prepare (copy, error) ? g_steal_pointer (&copy) : NULL;
+}
+
+/**
  * weft_weight_converter_get_operations:
  * @self: a converter
  *

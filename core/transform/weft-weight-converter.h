@@ -25,6 +25,8 @@ WEFT_PUBLIC WeftWeightTransform *weft_weight_converter_new (const gchar *const *
                                                             const gchar *const *target_patterns,
                                                             GPtrArray *operations, gboolean force_cpu,
                                                             GError **error);
+WEFT_PUBLIC WeftWeightTransform *
+weft_weight_converter_dup_with_operations (WeftWeightConverter *self, GPtrArray *operations, GError **error);
 WEFT_PUBLIC GPtrArray *weft_weight_converter_get_operations (WeftWeightConverter *self);
 WEFT_PUBLIC gboolean weft_weight_converter_get_force_cpu (WeftWeightConverter *self);
 

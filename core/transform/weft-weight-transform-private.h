@@ -18,6 +18,8 @@ typedef struct
   gchar *base_model_prefix; /* (nullable) */
   gchar *origin;            /* (nullable) */
   guint origin_index;
+  gchar *origin_path; /* (nullable) */
+  gchar *origin_via;  /* (nullable) */
   gboolean is_prepared;
   gboolean is_inverse;
   gboolean is_used;

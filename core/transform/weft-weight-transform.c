@@ -27,6 +27,8 @@ free_state (gpointer pointer)
   g_free (state->scope_prefix);
   g_free (state->base_model_prefix);
   g_free (state->origin);
+  g_free (state->origin_path);
+  g_free (state->origin_via);
   g_free (state);
 }
 
@@ -125,6 +127,8 @@ weft_weight_transform_clone (WeftWeightTransform *self, gboolean is_inverse)
   clone_state->base_model_prefix = g_strdup (state->base_model_prefix);
   clone_state->origin = g_strdup (state->origin);
   clone_state->origin_index = state->origin_index;
+  clone_state->origin_path = g_strdup (state->origin_path);
+  clone_state->origin_via = g_strdup (state->origin_via);
   clone_state->is_inverse = is_inverse ? !state->is_inverse : state->is_inverse;
   if (!is_inverse && state->pattern != NULL)
     {
@@ -514,6 +518,53 @@ guint
 weft_weight_transform_get_origin_index (WeftWeightTransform *self)
 {
   return weft_weight_transform_get_state (self)->origin_index;
+}
+
+/**
+ * weft_weight_transform_set_origin_model:
+ * @self: a rule
+ * @path: (nullable): path of the sub-model that the rule was found for; empty for the model itself
+ * @via: (nullable): how its mapping was found: `class` or `model_type`
+ *
+ * Notes for which part of a model the rule is in its list.
+ *
+ * Since: 1.0
+ */
+void
+weft_weight_transform_set_origin_model (WeftWeightTransform *self, const gchar *path, const gchar *via)
+{
+  WeftTransformState *state = weft_weight_transform_get_state (self);
+
+  g_free (state->origin_path);
+  state->origin_path = g_strdup (path);
+  g_free (state->origin_via);
+  state->origin_via = g_strdup (via);
+}
+
+/**
+ * weft_weight_transform_get_origin_path:
+ * @self: a rule
+ *
+ * Returns: (transfer none) (nullable): path of the sub-model that the rule was found for, or %NULL if it is not for one
+ * Since: 1.0
+ */
+const gchar *
+weft_weight_transform_get_origin_path (WeftWeightTransform *self)
+{
+  return weft_weight_transform_get_state (self)->origin_path;
+}
+
+/**
+ * weft_weight_transform_get_origin_via:
+ * @self: a rule
+ *
+ * Returns: (transfer none) (nullable): how the mapping of the rule was found: `class` or `model_type`
+ * Since: 1.0
+ */
+const gchar *
+weft_weight_transform_get_origin_via (WeftWeightTransform *self)
+{
+  return weft_weight_transform_get_state (self)->origin_via;
 }
 
 /**

@@ -100,6 +100,10 @@ WEFT_PUBLIC void weft_weight_transform_set_origin (WeftWeightTransform *self, co
                                                    guint position);
 WEFT_PUBLIC const gchar *weft_weight_transform_get_origin (WeftWeightTransform *self);
 WEFT_PUBLIC guint weft_weight_transform_get_origin_index (WeftWeightTransform *self);
+WEFT_PUBLIC void weft_weight_transform_set_origin_model (WeftWeightTransform *self, const gchar *path,
+                                                         const gchar *via);
+WEFT_PUBLIC const gchar *weft_weight_transform_get_origin_path (WeftWeightTransform *self);
+WEFT_PUBLIC const gchar *weft_weight_transform_get_origin_via (WeftWeightTransform *self);
 WEFT_PUBLIC gboolean weft_weight_transform_get_used (WeftWeightTransform *self);
 WEFT_PUBLIC void weft_weight_transform_set_used (WeftWeightTransform *self, gboolean used);
 

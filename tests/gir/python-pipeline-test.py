@@ -13,8 +13,9 @@ import unittest
 import gi
 import numpy
 
+gi.require_version("Json", "1.0")
 gi.require_version("Weft", "1.0")
-from gi.repository import Gio, GLib, GObject, Weft  # noqa: E402
+from gi.repository import Gio, GLib, GObject, Json, Weft  # noqa: E402
 
 MODELS = os.environ["MODELS"]
 THREAD = threading.get_ident()
@@ -194,6 +195,24 @@ class MainJobTest(PipelineTest):
         for position in range(outputs.get_n_tensors()):
             content = sink.lookup(outputs.get_name(position))
             self.assertEqual(content.get_data(), outputs.get_tensor(position).numpy().tobytes())
+
+    def test_an_edited_list(self):
+        checkpoint, options = Weft.Checkpoint.open(self.sample), Weft.LoadOptions()
+        rules = options.assemble(checkpoint.get_config(), "config.json")
+        origins = {(rules.get_transform(i).get_origin(), rules.get_transform(i).get_origin_via()) for i in range(rules.get_n_transforms())}
+        self.assertEqual(origins, {("mixtral", "model_type"), ("legacy", None)})
+        rules.append_operation(Weft.op_new("Transpose", Json.from_string('{"dim0": 1, "dim1": 2}').get_object(), "test"))
+        rules.append_renaming("lm_head", "head")
+        options.set_transforms(rules)
+        name = "model.layers.0.mlp.experts.down_proj"
+        plain, edited = (Weft.LoadPlan.new(checkpoint, chosen).get_outputs() for chosen in (None, options))
+        values = plain.lookup(name).numpy()
+        self.assertTrue(numpy.array_equal(edited.lookup(name).numpy(), values.transpose(0, 2, 1)))
+        self.assertIsNotNone(edited.lookup("head.weight"))
+        options.set_target_names(["head.weight", "no_such_name"])
+        report = Weft.LoadPlan.new(checkpoint, options).get_report()
+        self.assertEqual((report.count(Weft.Finding.MISSING), report.get_name(Weft.Finding.MISSING, 0)), (1, "no_such_name"))
+        self.assertIn("model.layers.{0, 1}.block_sparse_moe.experts.{0, 1, 2, 3}.w1.weight", [row.pattern for row in report.merge(Weft.Finding.UNEXPECTED)])
 
     def test_errors(self):
         self.assert_error(Weft.Error.EXISTS, "sample: the output exists", Weft.SafetensorsSink.new, self.sample)

@@ -94,7 +94,7 @@ static const struct
     "a.embedding.w: F32[1]\na.embeddings.w: F32[1]", WEFT_ERROR_CONFLICT,
     "'a.embedding.w' and 'a.embeddings.w'" },
   { "F06/nested-too-deep", NULL, NULL, "x: F32[1]", "model.model.x: F32[1]", WEFT_ERROR_MISSING,
-    "none of the tensors" },
+    "none of the 1 tensors" },
   { "F06/two-keys-on-one-name", NULL, NULL, "model.x: F32[1]", "model.x: F32[1]\nx: F32[1]",
     WEFT_ERROR_CONFLICT, "'model.x' and 'x' both become 'model.x'" },
   { "F07", RENAME ("head.weight", "lm_head.weight"), NULL, NULL, "lm_head.weight: F32[1]",
@@ -110,7 +110,7 @@ static const struct
   { "F10", RENAME ("^layers\\\\.", "model.layers."), NULL, "model.layers.0.w: F32[1]\nmodel.mtp.0.w: F32[1]",
     "layers.0.w: F32[1]\nmtp.layers.0.w: F32[1]", WEFT_ERROR_MISSING, "'model.mtp.0.w' is missing" },
   { "F11", NULL, NULL, "model.layers.0.w: F32[1]", "transformer.h.0.w: F32[1]\ntransformer.h.1.w: F32[1]",
-    WEFT_ERROR_MISSING, "none of the tensors|TestModel" },
+    WEFT_ERROR_MISSING, "none of the 2 tensors|among the 1 of TestModel" },
   { "F11/most-of-it", NULL, NULL, "model.layers.0.w: F32[1]\nmodel.layers.1.w: F32[1]\nhead: F32[1]",
     "head: F32[1]\nh.0.w: F32[1]", WEFT_ERROR_MISSING, "'model.layers.0.w' and 1 more is missing" },
 };

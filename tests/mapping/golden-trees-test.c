@@ -44,6 +44,8 @@ test_model (gconstpointer pointer)
 
           g_assert_cmpstr (weft_weight_transform_get_origin (rule), ==, entry);
           g_assert_cmpuint (weft_weight_transform_get_origin_index (rule), ==, k);
+          g_assert_cmpstr (weft_weight_transform_get_origin_via (rule), ==, get_text (sub_model, "via"));
+          g_assert_cmpstr (weft_weight_transform_get_origin_path (rule), ==, get_text (sub_model, "fqn"));
           g_assert_cmpstr (weft_weight_transform_get_scope_prefix (rule), ==,
                            get_text (sub_model, "scope_prefix"));
           if (weft_weight_transform_get_scope_prefix (rule) != NULL)

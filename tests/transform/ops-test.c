@@ -25,6 +25,12 @@ static const struct
     "rule 3: Chunk: parameter 'num_shards_attribute' must be a string, found 7" },
   { "Chunk", "{'axis':1}", NULL,
     "rule 3: Chunk: parameter 'axis' is unknown, expected one of: dim, num_shards_attribute" },
+  { "Concatenate", "{}", "{'type':'Concatenate','dim':0,'num_shards_attribute':null}", NULL },
+  { "Concatenate", "{'sizes':[4,2],'groups':2}",
+    "{'type':'Concatenate','dim':0,'num_shards_attribute':null,'sizes':[4,2],'groups':2}", NULL },
+  { "Concatenate", "{'groups':0}", NULL,
+    "rule 3: Concatenate: parameter 'groups' is out of range: found 0, the nearest allowed is 1" },
+  { "Split", "{}", "{'type':'Split','dim':0}", NULL },
   { "Identity", "{'axis':1}", NULL, "rule 3: Identity: parameter 'axis' is unknown, expected none" },
   { "Interleave", "{'inverse':true}", "{'type':'Interleave','dim':0,'inverse':true}", NULL },
   { "Interleave", "{'inverse':1}", NULL,
@@ -392,6 +398,121 @@ test_cardinality (gconstpointer position)
   g_assert_cmpstr (names->str, ==, cardinality_cases[i].outputs);
 }
 
+/* Joining parts of several lengths, and cutting them apart again: rows are numbered through the parts. */
+static const struct
+{
+  const gchar *parameters;
+  gint64 lengths[3]; /* 0: no such part */
+  const gchar *joined;
+  const gchar *inverse; /* or the message */
+  const gchar *message;
+} join_cases[] = {
+  { "{}", { 2, 2 }, "0 1 2 3", "{'type':'Chunk','dim':0,'num_shards_attribute':null}", NULL },
+  { "{'sizes':[4,1,2]}", { 4, 1, 2 }, "0 1 2 3 4 5 6", "{'type':'Split','dim':0,'sizes':[4,1,2]}", NULL },
+  { "{'sizes':[2,0]}", { 2, -1 }, "0 1", "{'type':'Split','dim':0,'sizes':[2,0]}", NULL },
+  /* 4 query rows, 2 key rows and 2 value rows in 2 groups. */
+  { "{'sizes':[4,2,2],'groups':2}",
+    { 4, 2, 2 },
+    "0 1 4 6 2 3 5 7",
+    "{'type':'Split','dim':0,'sizes':[4,2,2],'groups':2}",
+    NULL },
+  { "{'dim':-1,'sizes':[2,1]}", { 2, 1 }, "0 1 2", "{'type':'Split','dim':-1,'sizes':[2,1]}", NULL },
+  { "{'sizes':[4,2]}",
+    { 4, 1 },
+    NULL,
+    NULL,
+    "concatenate/Concatenate: tensor 1 has extent 1 on axis 0, 'sizes' says 2" },
+  { "{'sizes':[4,2]}",
+    { 4, 1, 1 },
+    NULL,
+    NULL,
+    "concatenate/Concatenate: 'sizes' is about 2 tensors, there are 3 to join" },
+  { "{'sizes':[4,3],'groups':2}",
+    { 4, 3 },
+    NULL,
+    NULL,
+    "concatenate/Concatenate: axis 0 has extent 3, which cannot be cut in 2 equal groups" },
+};
+
+static WeftTensorGroups *
+make_numbered_parts (guint i, WeftOpContext **context, gint64 *n_rows)
+{
+  static const gchar *const names[] = { "a", "b", "c", NULL };
+  const gchar *sources[4] = { NULL };
+  WeftTensorGroups *inputs = weft_tensor_groups_new ();
+
+  *n_rows = 0;
+  for (guint j = 0; j < 3 && join_cases[i].lengths[j] != 0; j++)
+    {
+      gint64 length = MAX (join_cases[i].lengths[j], 0);
+      guint8 rows[8];
+      g_autoptr (GBytes) bytes = NULL;
+      g_autoptr (WeftTensor) tensor = NULL;
+
+      for (guint row = 0; row < length; row++)
+        rows[row] = (guint8) (*n_rows)++;
+      bytes = g_bytes_new (rows, (gsize) length);
+      tensor = weft_tensor_new_from_bytes (WEFT_DTYPE_U8, &length, 1, bytes, NULL);
+      sources[j] = names[j];
+      weft_tensor_groups_set (inputs, names[j], tensor);
+    }
+  *context = weft_op_context_new (sources, (const gchar *[]){ "t", NULL });
+  return inputs;
+}
+
+static void
+test_join (gconstpointer position)
+{
+  guint i = GPOINTER_TO_UINT (position);
+  gint64 n_rows;
+  g_autoptr (WeftOpContext) context = NULL;
+  g_autoptr (WeftOpContext) back_context = NULL;
+  g_autoptr (WeftTensorGroups) inputs = make_numbered_parts (i, &context, &n_rows);
+  g_autoptr (JsonNode) parameters = parse (join_cases[i].parameters);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftConversionOps) op =
+      weft_op_new ("Concatenate", json_node_get_object (parameters), NULL, &error);
+  g_autoptr (WeftTensorGroups) outputs = weft_conversion_ops_convert (op, inputs, context, &error);
+  g_autoptr (WeftConversionOps) inverse = NULL;
+  g_autoptr (WeftTensorGroups) back = NULL;
+  g_autoptr (GBytes) found = NULL;
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  if (join_cases[i].message != NULL)
+    {
+      g_assert_cmpstr (error != NULL ? error->message : NULL, ==, join_cases[i].message);
+      return;
+    }
+  g_assert_no_error (error);
+  found = weft_tensor_read (weft_tensor_groups_get_tensor (outputs, 0, 0), NULL, NULL);
+  for (gsize j = 0; j < g_bytes_get_size (found); j++)
+    g_string_append_printf (text, "%s%u", j > 0 ? " " : "",
+                            ((const guint8 *) g_bytes_get_data (found, NULL))[j]);
+  g_assert_cmpstr (text->str, ==, join_cases[i].joined);
+  inverse = weft_conversion_ops_dup_inverse (op, NULL);
+  assert_written (inverse, join_cases[i].inverse);
+  back_context =
+      weft_op_context_new ((const gchar *[]){ "t", NULL }, weft_op_context_get_source_patterns (context));
+  back = weft_conversion_ops_convert (inverse, outputs, back_context, &error);
+  g_assert_no_error (error);
+  for (guint j = 0; j < weft_tensor_groups_get_n_groups (inputs); j++)
+    g_assert_true (weft_tensor_is_same (weft_tensor_groups_get_tensor (back, j, 0),
+                                        weft_tensor_groups_get_tensor (inputs, j, 0)));
+}
+
+/* Groups without sizes: the parts could not be told apart. */
+static void
+test_groups_need_sizes (void)
+{
+  g_autoptr (JsonNode) parameters = parse ("{'groups':2}");
+  g_autoptr (WeftConversionOps) op =
+      weft_op_new ("Concatenate", json_node_get_object (parameters), NULL, NULL);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (weft_conversion_ops_dup_inverse (op, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -408,6 +529,13 @@ main (int argc, char **argv)
 
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_rope_heads);
     }
+  for (guint i = 0; i < G_N_ELEMENTS (join_cases); i++)
+    {
+      g_autofree gchar *path = g_strdup_printf ("/ops/join/%u", i);
+
+      g_test_add_data_func (path, GUINT_TO_POINTER (i), test_join);
+    }
+  g_test_add_func ("/ops/groups-need-sizes", test_groups_need_sizes);
   for (guint i = 0; i < G_N_ELEMENTS (cardinality_cases); i++)
     {
       g_autofree gchar *path =

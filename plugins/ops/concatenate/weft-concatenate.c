@@ -1,22 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining tensors on an axis they have, and cutting them apart: in equal parts, or in the sizes of the model's parameters. */
+/* Joining tensors on an axis they have, and cutting them apart: in equal parts, in sizes that are given, or in the sizes of
+ * the model's parameters. */
 #include "weft.h"
+
+/* Rows of heads in one projection; far above any model. */
+#define MAX_GROUPS G_MAXUINT16
+
+/* How an axis that several tensors share is made of theirs. */
+typedef struct
+{
+  WeftConversionOpsBase parent_instance;
+  gint64 dim;
+  GVariant *sizes;
+  gint64 groups;
+} WeftConcatenateParts;
+
+typedef struct
+{
+  WeftConcatenateParts parent_instance;
+  gchar *num_shards_attribute;
+} WeftConcatenate;
+
+typedef WeftConcatenate WeftConcatenateRows;
+typedef WeftConcatenateParts WeftConcatenateSplit;
 
 typedef struct
 {
   WeftConversionOpsBase parent_instance;
   gint64 dim;
   gchar *num_shards_attribute;
-} WeftConcatenate;
-
-typedef WeftConcatenate WeftConcatenateRows;
-typedef WeftConcatenate WeftConcatenateChunk;
-
-typedef struct
-{
-  WeftConversionOpsBase parent_instance;
-  gint64 dim;
-} WeftConcatenateSplit;
+} WeftConcatenateChunk;
 
 WEFT_DEFINE_OP (WeftConcatenate, weft_concatenate)
 WEFT_DEFINE_OP_WITH_PARENT (WeftConcatenateRows, weft_concatenate_rows, WeftConcatenate,
@@ -36,6 +49,80 @@ add_num_shards_attribute (WeftConversionOpsBaseClass *klass, gsize offset)
 {
   weft_op_class_add_string (klass, "num-shards-attribute", "Number of shards",
                             "Field of the text model's config that holds the number of parts", NULL, offset);
+}
+
+static void
+add_parts (WeftConversionOpsBaseClass *klass)
+{
+  add_dim (klass, G_STRUCT_OFFSET (WeftConcatenateParts, dim));
+  weft_op_class_add_variant (
+      klass, "sizes", "Sizes",
+      "Extent of each part on that axis, in order; empty if they are equal, or those of the model's parameters",
+      "ax", "[]", G_STRUCT_OFFSET (WeftConcatenateParts, sizes));
+  weft_op_class_set_parameter_flags (klass, "sizes", WEFT_OP_PARAMETER_FLAGS_EXTENSION);
+  weft_op_class_add_int (klass, "groups", "Groups",
+                         "Runs that each part is cut in, so that the runs of all parts alternate", 1,
+                         MAX_GROUPS, 1, G_STRUCT_OFFSET (WeftConcatenateParts, groups));
+  weft_op_class_set_parameter_flags (klass, "groups", WEFT_OP_PARAMETER_FLAGS_EXTENSION);
+}
+
+/* The sizes that are given; none for the other two forms. */
+static const gint64 *
+get_sizes (WeftConcatenateParts *self, gsize *n_sizes)
+{
+  return g_variant_get_fixed_array (self->sizes, n_sizes, sizeof (gint64));
+}
+
+/* @tensor with the axis at @axis (from the front) as (@groups, extent / @groups). */
+static WeftTensor *
+unfold_axis (WeftTensor *tensor, guint axis, gint64 groups, GError **error)
+{
+  const WeftShape *shape = weft_tensor_get_shape (tensor);
+  gint64 dims[WEFT_MAX_RANK + 1];
+
+  if (shape->dims[axis] % groups != 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "axis %u has extent %" G_GINT64_FORMAT ", which cannot be cut in %" G_GINT64_FORMAT
+                   " equal groups",
+                   axis, shape->dims[axis], groups);
+      return NULL;
+    }
+  for (guint i = 0; i <= shape->rank; i++)
+    dims[i] = i < axis ? shape->dims[i] : i == axis ? groups : shape->dims[i - 1];
+  dims[axis + 1] /= groups;
+  return weft_tensor_reshape (tensor, dims, shape->rank + 1, error);
+}
+
+/* The other way: the axes at @axis and behind it as one. */
+static WeftTensor *
+fold_axis (WeftTensor *tensor, guint axis, GError **error)
+{
+  const WeftShape *shape = weft_tensor_get_shape (tensor);
+  gint64 dims[WEFT_MAX_RANK];
+
+  for (guint i = 0; i + 1 < shape->rank; i++)
+    dims[i] = i < axis    ? shape->dims[i]
+              : i == axis ? shape->dims[i] * shape->dims[i + 1]
+                          : shape->dims[i + 1];
+  return weft_tensor_reshape (tensor, dims, shape->rank - 1, error);
+}
+
+/* Each tensor in turn with its axis unfolded, or folded back. */
+static gboolean
+refold_all (GPtrArray *tensors, guint axis, gint64 groups, GError **error)
+{
+  for (guint i = 0; i < tensors->len; i++)
+    {
+      WeftTensor *refolded = groups > 0 ? unfold_axis (tensors->pdata[i], axis, groups, error)
+                                        : fold_axis (tensors->pdata[i], axis, error);
+
+      if (refolded == NULL)
+        return FALSE;
+      weft_tensor_unref (tensors->pdata[i]);
+      tensors->pdata[i] = refolded;
+    }
+  return TRUE;
 }
 
 /* Concatenate */
@@ -135,6 +222,52 @@ collect_in_source_order (WeftTensorGroups *inputs, WeftOpContext *context, GErro
   return g_steal_pointer (&tensors);
 }
 
+/* Sizes that are given are a promise: the inverse cuts by them. */
+static gboolean
+check_sizes (WeftConcatenateParts *self, GPtrArray *tensors, guint axis, GError **error)
+{
+  gsize n_sizes;
+  const gint64 *sizes = get_sizes (self, &n_sizes);
+
+  if (n_sizes != 0 && n_sizes != tensors->len)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "'sizes' is about %" G_GSIZE_FORMAT " tensors, there are %u to join", n_sizes,
+                   tensors->len);
+      return FALSE;
+    }
+  for (guint i = 0; i < n_sizes; i++)
+    if (weft_tensor_get_dim (tensors->pdata[i], axis) != sizes[i])
+      {
+        g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                     "tensor %u has extent %" G_GINT64_FORMAT " on axis %u, 'sizes' says %" G_GINT64_FORMAT,
+                     i, weft_tensor_get_dim (tensors->pdata[i], axis), axis, sizes[i]);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+static WeftTensor *
+join (WeftConcatenateParts *self, GPtrArray *tensors, GError **error)
+{
+  g_autoptr (WeftTensor) joined = NULL;
+  guint axis;
+
+  if (!weft_shape_resolve_axis (weft_tensor_get_shape (tensors->pdata[0]), (gint) self->dim, &axis, error))
+    return NULL;
+  for (guint i = 1; i < tensors->len; i++)
+    if (weft_tensor_get_rank (tensors->pdata[i]) != weft_tensor_get_rank (tensors->pdata[0]))
+      return weft_tensor_concat ((WeftTensor **) tensors->pdata, tensors->len, (gint) axis, error);
+  if (!check_sizes (self, tensors, axis, error))
+    return NULL;
+  if (self->groups == 1)
+    return weft_tensor_concat ((WeftTensor **) tensors->pdata, tensors->len, (gint) axis, error);
+  if (!refold_all (tensors, axis, self->groups, error))
+    return NULL;
+  joined = weft_tensor_concat ((WeftTensor **) tensors->pdata, tensors->len, (gint) axis + 1, error);
+  return joined != NULL ? fold_axis (joined, axis, error) : NULL;
+}
+
 static WeftTensorGroups *
 weft_concatenate_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
                           GError **error)
@@ -147,7 +280,7 @@ weft_concatenate_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
   if (name == NULL || (tensors = collect_in_source_order (inputs, context, error)) == NULL
       || !unify_dtypes (tensors, error))
     return NULL;
-  joined = weft_tensor_concat ((WeftTensor **) tensors->pdata, tensors->len, (gint) self->dim, error);
+  joined = join (&self->parent_instance, tensors, error);
   return joined != NULL ? weft_op_new_output (name, joined) : NULL;
 }
 
@@ -155,8 +288,19 @@ static WeftConversionOpsBase *
 weft_concatenate_dup_inverse (WeftConversionOpsBase *base, GError **error)
 {
   WeftConcatenate *self = (WeftConcatenate *) base;
+  WeftConcatenateParts *parts = &self->parent_instance;
 
-  return g_object_new (weft_concatenate_chunk_get_type (), "dim", self->dim, "num-shards-attribute",
+  /* Equal parts need no sizes; where they alternate, they are cut by them. */
+  if (g_variant_n_children (parts->sizes) > 0)
+    return g_object_new (weft_concatenate_split_get_type (), "dim", parts->dim, "sizes", parts->sizes,
+                         "groups", parts->groups, NULL);
+  if (parts->groups != 1)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE,
+                   "parts that alternate are cut by their 'sizes', which are not given");
+      return NULL;
+    }
+  return g_object_new (weft_concatenate_chunk_get_type (), "dim", parts->dim, "num-shards-attribute",
                        self->num_shards_attribute, NULL);
 }
 
@@ -168,7 +312,7 @@ weft_concatenate_class_init (WeftConcatenateClass *klass)
   base_class->convert = weft_concatenate_convert;
   base_class->dup_inverse = weft_concatenate_dup_inverse;
   base_class->thread_policy = WEFT_THREAD_POLICY_ANY;
-  add_dim (base_class, G_STRUCT_OFFSET (WeftConcatenate, dim));
+  add_parts (base_class);
   add_num_shards_attribute (base_class, G_STRUCT_OFFSET (WeftConcatenate, num_shards_attribute));
 }
 
@@ -215,7 +359,7 @@ list_part_names (WeftConcatenateChunk *self, WeftOpContext *context, GError **er
 }
 
 static WeftTensorGroups *
-add_parts (gchar **names, GPtrArray *parts, GError **error)
+name_parts (gchar **names, GPtrArray *parts, GError **error)
 {
   g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
 
@@ -237,7 +381,7 @@ weft_concatenate_chunk_convert (WeftConversionOpsBase *base, WeftTensorGroups *i
   if (names == NULL
       || (parts = weft_op_split_evenly (tensor, (gint) self->dim, g_strv_length (names), error)) == NULL)
     return NULL;
-  return add_parts (names, parts, error);
+  return name_parts (names, parts, error);
 }
 
 static WeftConversionOpsBase *
@@ -300,6 +444,58 @@ lookup_part_length (WeftOpContext *context, guint target, gint axis, gint64 *len
   return TRUE;
 }
 
+/* The extent of each part: as given, or of the model's parameters. */
+static gboolean
+find_lengths (WeftConcatenateSplit *self, WeftOpContext *context, gint64 *lengths, GError **error)
+{
+  guint n_targets = weft_op_context_get_n_target_patterns (context);
+  gsize n_sizes;
+  const gint64 *sizes = get_sizes (self, &n_sizes);
+
+  if (n_sizes != 0 && n_sizes != n_targets)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "'sizes' is about %" G_GSIZE_FORMAT " parts, there are %u targets", n_sizes, n_targets);
+      return FALSE;
+    }
+  for (guint i = 0; i < n_targets; i++)
+    {
+      if (n_sizes > 0)
+        lengths[i] = sizes[i];
+      else if (!lookup_part_length (context, i, (gint) self->dim, &lengths[i], error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static GPtrArray *
+cut (WeftConcatenateSplit *self, WeftTensor *tensor, gint64 *lengths, guint n_parts, GError **error)
+{
+  g_autoptr (WeftTensor) unfolded = NULL;
+  g_autoptr (GPtrArray) parts = NULL;
+  guint axis;
+
+  if (self->groups == 1)
+    return weft_tensor_split (tensor, (gint) self->dim, lengths, n_parts, error);
+  if (!weft_shape_resolve_axis (weft_tensor_get_shape (tensor), (gint) self->dim, &axis, error))
+    return NULL;
+  for (guint i = 0; i < n_parts; i++)
+    {
+      if (lengths[i] % self->groups != 0)
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                       "part %u has extent %" G_GINT64_FORMAT ", which cannot be cut in %" G_GINT64_FORMAT
+                       " equal groups",
+                       i, lengths[i], self->groups);
+          return NULL;
+        }
+      lengths[i] /= self->groups;
+    }
+  unfolded = unfold_axis (tensor, axis, self->groups, error);
+  parts = unfolded != NULL ? weft_tensor_split (unfolded, (gint) axis + 1, lengths, n_parts, error) : NULL;
+  return parts != NULL && refold_all (parts, axis, 0, error) ? g_steal_pointer (&parts) : NULL;
+}
+
 static WeftTensorGroups *
 weft_concatenate_split_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
                                 GError **error)
@@ -308,27 +504,23 @@ weft_concatenate_split_convert (WeftConversionOpsBase *base, WeftTensorGroups *i
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
   guint n_targets = weft_op_context_get_n_target_patterns (context);
   g_autofree gint64 *lengths = g_new0 (gint64, n_targets);
-  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
   g_auto (GStrv) names = NULL;
   g_autoptr (GPtrArray) parts = NULL;
 
-  if (tensor == NULL)
+  if (tensor == NULL || !find_lengths (self, context, lengths, error))
     return NULL;
-  for (guint i = 0; i < n_targets; i++)
-    {
-      if (!lookup_part_length (context, i, (gint) self->dim, &lengths[i], error))
-        return NULL;
-      g_strv_builder_add (builder, weft_op_context_get_target_pattern (context, i));
-    }
-  names = g_strv_builder_end (builder);
-  parts = weft_tensor_split (tensor, (gint) self->dim, lengths, n_targets, error);
-  return parts != NULL ? add_parts (names, parts, error) : NULL;
+  names = g_strdupv ((GStrv) weft_op_context_get_target_patterns (context));
+  parts = cut (self, tensor, lengths, n_targets, error);
+  return parts != NULL ? name_parts (names, parts, error) : NULL;
 }
 
 static WeftConversionOpsBase *
 weft_concatenate_split_dup_inverse (WeftConversionOpsBase *base, GError **error)
 {
-  return g_object_new (weft_concatenate_get_type (), "dim", ((WeftConcatenateSplit *) base)->dim, NULL);
+  WeftConcatenateSplit *self = (WeftConcatenateSplit *) base;
+
+  return g_object_new (weft_concatenate_get_type (), "dim", self->dim, "sizes", self->sizes, "groups",
+                       self->groups, NULL);
 }
 
 static void
@@ -339,7 +531,7 @@ weft_concatenate_split_class_init (WeftConcatenateSplitClass *klass)
   base_class->convert = weft_concatenate_split_convert;
   base_class->dup_inverse = weft_concatenate_split_dup_inverse;
   base_class->thread_policy = WEFT_THREAD_POLICY_ANY;
-  add_dim (base_class, G_STRUCT_OFFSET (WeftConcatenateSplit, dim));
+  add_parts (base_class);
 }
 
 WEFT_PLUGIN_DEFINE ("concatenate", "Joins tensors on an axis and cuts them apart", NULL, PACKAGE_VERSION,

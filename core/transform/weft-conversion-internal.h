@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One conversion of a plan: the published tensors that meet under one name, and the runtime tensors made of them. The same
- * object runs both ways, so that reverting is the inverse of the plan and no replay. */
+ * object runs both ways, so that reverting is the inverse of the plan and no replay. Internal to the library: not installed. */
 #pragma once
 
 #include "tensor/weft-state-dict.h"

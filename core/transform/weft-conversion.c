@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pipeline/weft-conversion-private.h"
+#include "transform/weft-conversion-internal.h"
 
 #include <string.h>
 
@@ -108,7 +108,7 @@ is_plain (const gchar *pattern)
 static gint64
 find_number_by_regex (const gchar *tail, const gchar *key)
 {
-  g_autofree gchar *expression = g_strdup_printf ("(?:^|\\.)(\\d+)\\.(?:%s)", tail);
+  g_autofree gchar *expression = g_strdup_printf ("^(?:.*\\.)?(\\d+)\\.(?:%s)", tail);
   g_autoptr (GRegex) regex = g_regex_new (expression, 0, 0, NULL);
   g_autoptr (GMatchInfo) match = NULL;
   g_autofree gchar *digits = NULL;
@@ -663,6 +663,26 @@ weft_conversion_set_lossy (WeftConversion *self, const gchar *reason)
   self->proof_reason = g_strdup (reason);
 }
 
+/* Whether the ops gave the one tensor back that they were given, as they do for one that is in its runtime layout already. */
+static gboolean
+has_changed_nothing (WeftConversion *self, WeftStateDict *published)
+{
+  return self->converter != NULL && self->sources->len == 1 && self->outputs->len == 1
+         && weft_tensor_is_same (get_output (self, 0)->tensor,
+                                 weft_state_dict_get_tensor (published, get_source (self, 0)->position));
+}
+
+/* What changed nothing is a renaming, whose inverse is exact whatever that of the ops is. */
+static void
+become_renaming (WeftConversion *self)
+{
+  g_clear_object (&self->converter);
+  g_clear_pointer (&self->source_patterns, g_strfreev);
+  g_clear_pointer (&self->target_patterns, g_strfreev);
+  get_source (self, 0)->pattern = get_output (self, 0)->pattern = 0;
+  get_source (self, 0)->number = get_output (self, 0)->number = -1;
+}
+
 gboolean
 weft_conversion_prove (WeftConversion *self, WeftStateDict *published, WeftOpContext *facts, GError **error)
 {
@@ -673,6 +693,8 @@ weft_conversion_prove (WeftConversion *self, WeftStateDict *published, WeftOpCon
   /* That all sources are equal was seen in their values. */
   if (self->carry == WEFT_CARRY_SHARED)
     return TRUE;
+  if (has_changed_nothing (self, published))
+    become_renaming (self);
   for (guint i = 0; i < self->outputs->len; i++)
     runtime[i] = get_output (self, i)->tensor;
   tensors = weft_conversion_invert (self, runtime, published, facts, &local_error);

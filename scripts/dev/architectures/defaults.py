@@ -1,0 +1,141 @@
+"""What a config class makes of the fields that a config.json leaves out, sets to null or spells in another way."""
+import json
+
+import trace
+from define import names_in
+from learn import FUNCTIONS, MISSING, Problem, Unexplained, evaluate, literal, same, tidy
+from observe import Env
+from trace import plain
+
+
+def is_json(value):
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return not (isinstance(value, str) and value.startswith("<"))
+
+
+class Fields:
+    """Observed constructions of one config class: what was given, what came out."""
+
+    def __init__(self, config_class):
+        self.config_class = config_class
+        self.seen = []  # (given {field: value}, config)
+        self.default = config_class()
+
+    def add(self, given, config):
+        snapshot = trace.session_snapshot(config)
+        self.seen.append((given, snapshot))
+
+    def result(self, config, field):
+        try:
+            value = getattr(config, field)
+        except AttributeError:
+            return MISSING
+        return plain(value) if not trace.is_config(value) else MISSING
+
+    def rule(self, field):
+        """The JSON rule for a field: a literal, {"expression"}, {"default", "expression"} or {"always"}; None if the class does not have it."""
+        results = [self.result(c, field) for _, c in self.seen]
+        if all(r is MISSING for r in results):
+            return None
+        default = self.result(self.default, field)
+        own = field in self.default.__dict__
+        rows = [(g, c, r) for (g, c), r in zip(self.seen, results) if r is not MISSING]
+        absent = [(g, c, r) for g, c, r in rows if field not in g]
+        null = [(g, c, r) for g, c, r in rows if field in g and g[field] is None]
+        given = [(g, c, r) for g, c, r in rows if field in g and g[field] is not None]
+        if any(not same(g[field], r) and plain(g[field]) != r for g, c, r in given) and field != "rope_parameters" and own:
+            return {"default": default, "always": self.learn(field, [(c, r) for _, c, r in rows], [g.get(field, default) for g, _, _ in rows])}
+        if not own and not given:
+            return {"always": self.learn(field, [(c, r) for _, c, r in rows])}
+        constant = all(same(r, default) for _, _, r in absent) and default is not MISSING and is_json(default)
+        null_stays = all(r is None for _, _, r in null)
+        if constant and (null_stays or not null) and not (default is None and null and not null_stays):
+            return default
+        if constant and not null_stays:
+            if default is None:
+                return {"expression": self.learn(field, [(c, r) for _, c, r in absent + null])}
+            return {"default": default, "expression": self.learn(field, [(c, r) for _, c, r in null])}
+        if null_stays and null:
+            return {"absent": self.learn(field, [(c, r) for _, c, r in absent])}
+        return {"expression": self.learn(field, [(c, r) for _, c, r in absent + null])}
+
+    def learn(self, field, rows, given=None):
+        names = {n for _, c in self.seen[:5] for n in c.__dict__ if not n.startswith("_") and n != field and not trace.is_config(c.__dict__[n])}
+        names |= {f"{n}.{m}" for _, c in self.seen[:2] for n, v in c.__dict__.items() if trace.is_config(v) and not n.startswith("_") for m in v.__dict__ if not m.startswith("_") and isinstance(v.__dict__[m], (int, str, list)) and not isinstance(v.__dict__[m], bool)} if len(names) < 25 or field in ("hidden_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "tie_word_embeddings") else set()
+        if field == "num_labels":
+            names.add("id2label")
+        if field == "tie_word_embeddings":
+            names |= {f"{n}.{field}" for _, c in self.seen[:2] for n, v in c.__dict__.items() if trace.is_config(v) and hasattr(v, field)}
+        unique, kept = set(), []
+        for k, (c, r) in enumerate(rows):
+            env = Env(c, {} if given is None else {"given": given[k]})
+            mark = repr((r, [(n, evaluate(n, env)) for n in sorted(names)]))
+            if mark not in unique:
+                unique.add(mark)
+                kept.append((env, r))
+        kept = kept[:90]
+        if not kept:
+            raise Unexplained(f"config field {field}: nothing observed")
+        problem = Problem([(env, []) for env, _ in kept], names)
+        values = [r for _, r in kept]
+        try:
+            return problem.value([(v, None) for v in values])
+        except Unexplained:
+            if all(isinstance(v, list) for v in values):
+                return self.list_rule(field, problem, values)
+            raise Unexplained(f"config field {field}: no expression gives its default") from None
+
+    def list_rule(self, field, problem, values):
+        try:
+            length = problem.value([(len(v), None) for v in values])
+            observations, items = [], []
+            for (env, _), v in zip(problem.observations, values):
+                for k, item in enumerate(v):
+                    observations.append((env.with_loop("i", k), []))
+                    items.append(item)
+            if len(items) > 240:
+                observations, items = observations[:240], items[:240]
+            inner = Problem(observations, problem.accessed)
+            element = inner.value([(i, None) for i in items])
+        except Unexplained as e:
+            raise Unexplained(f"config field {field}: {e}") from None
+        return tidy(f"[{element} for i in range({length})]")
+
+
+def nested(config_class, default):
+    """Nested configs of a class: {name: {"model_type", "class", "auto", "default", "null"}}."""
+    found = {}
+    specs = getattr(config_class, "sub_configs_defaults", {}) or {}
+    names = list(specs) + [n for n, v in default.__dict__.items() if trace.is_config(v) and n not in specs and not n.startswith("_")]
+    for name in names:
+        value = default.__dict__.get(name)
+        spec = specs.get(name)
+        entry = {}
+        cls = type(value) if trace.is_config(value) else None
+        if spec is not None and cls is None:
+            try:
+                cls = spec.get_config_class(None)
+            except Exception:
+                cls = None
+        entry["class"] = cls
+        entry["auto"] = spec is not None and spec.config_class.__name__ == "AutoConfig"
+        if value is None:
+            entry["null"] = True
+        elif cls is not None:
+            try:
+                plain_default = cls()
+                differing = {}
+                for f, v in value.__dict__.items():
+                    if f.startswith("_") or trace.is_config(v) or f in trace.Session.NOISE:
+                        continue
+                    if plain(v) != plain(plain_default.__dict__.get(f, MISSING) if f in plain_default.__dict__ else "<absent>") and is_json(plain(v)):
+                        differing[f] = plain(v)
+                if differing:
+                    entry["default"] = differing
+            except Exception:
+                pass
+        found[name] = entry
+    return found

@@ -1,0 +1,253 @@
+"""The commands of derive-architectures."""
+import json
+import os
+import re
+import sys
+import time
+import traceback
+
+import reference
+import trace
+from trace import plain
+
+import define
+import evaluate
+import family
+import layers
+import prove as proving
+import sample
+
+
+def known_configs(folder):
+    found = {}
+    if folder:
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name, "config.json")
+            if os.path.exists(path):
+                config = json.load(open(path))
+                found.setdefault(config["model_type"], []).append(config)
+    return found
+
+
+def families(options):
+    os.makedirs(options.cache, exist_ok=True)
+    reference.start()
+    bases = known_configs(options.configs)
+    extra = set()
+    fields_path = os.path.join(options.cache, "fields.txt")
+    if os.path.exists(fields_path):
+        extra |= set(open(fields_path).read().split())
+    names = options.names or list(reference.families())
+    for n, name in enumerate(names):
+        path = os.path.join(options.cache, name + ".json")
+        if options.skip_cached and os.path.exists(path):
+            continue
+        started = time.time()
+        try:
+            one = family.Family(name, bases)
+            if not one.classes:
+                continue
+            one.observe(options.rounds, seconds=options.seconds)
+            gathered = time.time()
+            one.define()
+            one.write()
+            one.write_configs(extra | COMMON)
+            learned = time.time()
+            report = prove_family(one, options.unseen)
+        except Exception as e:
+            traceback.print_exc()
+            print(f"{name}: {type(e).__name__}: {e}", flush=True)
+            json.dump({"failed": f"{type(e).__name__}: {e}"[:300]}, open(path, "w"))
+            continue
+        out = {"file": one.file, "unbuildable": one.unbuildable, "unexplained": one.unexplained, "fields": getattr(one, "field_problems", {}), "proof": report,
+               "attributes": sorted(one.config_fields())}
+        json.dump(out, open(path, "w"))
+        good = sum(1 for r in report.values() if not r["different"] and r["configs"])
+        print(f"{name}: {len(one.classes)} classes, {len(one.defined)} defined, {good} proven, observed {gathered - started:.1f}s learned {learned - gathered:.1f}s proved {time.time() - learned:.1f}s", flush=True)
+        for c, e in {**one.unbuildable, **one.unexplained}.items():
+            print(f"    {c}: {e[:260]}")
+        for c, e in getattr(one, "field_problems", {}).items():
+            print(f"    config {c}: {str(e)[:260]}")
+        for c, r in report.items():
+            if r["different"]:
+                print(f"    {c}: {r['different']}/{r['configs']} differ: {str(r['examples'][0])[:500]}", flush=True)
+    return 0
+
+
+COMMON = {"hidden_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "tie_word_embeddings", "intermediate_size", "num_channels", "image_size", "patch_size",
+          "is_encoder_decoder", "d_model", "hidden_sizes", "depths", "embed_dim", "out_features", "out_indices", "stage_names", "max_position_embeddings", "is_decoder", "add_cross_attention", "projection_dim"}
+
+
+class Memory(evaluate.Data):
+    """Data of one family that is not written yet; other families come from the cache."""
+
+    def __init__(self, name, file, cache):
+        self.name, self.cache = name, cache
+        self.layers = layers_json({"quiet": quiet_names([file])})
+        self.parts = {}
+        self.files = {name: file}
+        self.common_fields = self.layers["config"]["fields"]
+        self.where = {m: name for m in file["models"]}
+
+    def file_of(self, model_type):
+        if model_type in self.where:
+            return self.files[self.where[model_type]]
+        folder = reference.configuration_auto.model_type_to_module_name(model_type)
+        if folder not in self.files:
+            path = os.path.join(self.cache, folder + ".json")
+            if not os.path.exists(path):
+                raise evaluate.Wrong(f"no architecture data for model type {model_type}")
+            found = json.load(open(path))
+            if "file" not in found:
+                raise evaluate.Wrong(f"no architecture data for model type {model_type}")
+            self.files[folder] = found["file"]
+            for m in found["file"]["models"]:
+                self.where.setdefault(m, folder)
+            for n, d in layers.quiet(quiet_names([found["file"]])).items():
+                self.layers["modules"].setdefault(n, d)
+        if model_type not in self.files[folder]["models"]:
+            raise evaluate.Wrong(f"no architecture data for model type {model_type}")
+        return self.files[folder]
+
+
+def quiet_names(files):
+    """Layers that children name and nobody defines."""
+    found = set()
+
+    def walk(node, file):
+        if isinstance(node, dict):
+            m = node.get("module")
+            if isinstance(m, str) and m not in file["modules"]:
+                found.add(m)
+            for v in node.values():
+                walk(v, file)
+        elif isinstance(node, list):
+            for v in node:
+                walk(v, file)
+
+    for f in files:
+        walk(f, f)
+    return found
+
+
+def layers_json(extra):
+    table, definitions = layers.activations()
+    own = layers.layers()
+    modules = {**definitions, **layers.quiet(n for n in extra["quiet"] if n not in own), **own}
+    return {
+        "config": {"fields": {"num_labels": {"expression": "len(id2label) if id2label is not None else 2"}, "id2label": None, "is_encoder_decoder": False, "tie_word_embeddings": False,
+                              "chunk_size_feed_forward": 0}},
+        "bases": extra.get("bases", {}),
+        "activations": table,
+        "modules": dict(sorted(modules.items())),
+    }
+
+
+def prove_family(one, configs, seed=1000):
+    data = Memory(one.folder, one.file, CACHE[0])
+    report = {}
+    for n, (cls, config_class) in enumerate(one.defined):
+        known = one.samplers.get(config_class)
+        sampler = sample.Sampler(config_class, [*one.modules, sys.modules[config_class.__module__]], seed + n)
+        sampler.start()
+        sampler.base, sampler.relevant, sampler.fails, sampler.tries = dict(known.base), known.relevant, dict(known.fails), dict(known.tries)
+        tried, wrong = proving.prove_class(data, one.file, cls, config_class, family.config_key(config_class), sampler, configs)
+        report[cls.__name__] = {"configs": tried, "different": len(wrong), "examples": wrong[:2]}
+    return report
+
+
+CACHE = ["/var/tmp/weft-architectures"]
+
+
+def write(options):
+    import write as writing
+
+    reference.start()
+    files, coverage, types = {}, {}, {}
+    for folder in reference.families():
+        path = os.path.join(options.cache, folder + ".json")
+        if not os.path.exists(path) or (options.names and folder not in options.names):
+            continue
+        found = json.load(open(path))
+        if "file" not in found:
+            continue
+        files[folder] = found["file"]
+        coverage[folder] = found
+    table = {"PreTrainedModel": [c.__name__ for c in reference.PreTrainedModel.__mro__[1:-1]], "GenerationMixin": [c.__name__ for c in reference.transformers.GenerationMixin.__mro__[1:-1]]}
+    all_layers = layers_json({"quiet": quiet_names(files.values()), "bases": table})
+    failed = []
+    for f in files.values():
+        writing.shorten_all(f, table, failed)
+    if failed:
+        print("bases that do not fit the table:", failed[:3])
+    parts = writing.share(files)
+    for folder, f in files.items():
+        for m in f["models"]:
+            if m in types:
+                print(f"model type {m} in {folder} and {types[m]}")
+            types[m] = folder
+        writing.put(os.path.join(options.out, folder + ".json"), f)
+    writing.put(os.path.join(options.out, "layers.json"), all_layers)
+    writing.put(os.path.join(options.out, "parts.json"), {"modules": parts})
+    writing.put(os.path.join(options.out, "index.json"), {"model_types": dict(sorted(types.items()))})
+    print(f"{len(files)} families, {len(types)} model types, {len(parts)} shared parts")
+    return 0
+
+
+def golden(options):
+    folder = options.names[0]
+    wanted = set(options.names[1:])
+    data = evaluate.Data(options.out)
+    good, bad = 0, []
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name, "skeleton.json")
+        if not os.path.exists(path) or (wanted and name not in wanted):
+            continue
+        skeleton = json.load(open(path))
+        config = json.load(open(os.path.join(folder, name, "config.json")))
+        try:
+            found = golden_differences(data, skeleton, config)
+        except evaluate.Wrong as e:
+            found = [str(e)]
+        except Exception as e:
+            found = [f"{type(e).__name__}: {e}"]
+        if found:
+            bad.append(name)
+            print(f"{name}: {'; '.join(found)[:400]}")
+        else:
+            good += 1
+    print(f"{good} equal, {len(bad)} not: {' '.join(bad)}")
+    return 1 if bad else 0
+
+
+def golden_differences(data, skeleton, config):
+    root = data.tree(config, skeleton["class"], skeleton["model_type"])
+    modules, tensors = evaluate.flat(root)
+    found = []
+    theirs = [(m["fqn"], m["class"]) for m in skeleton["modules"]]
+    mine = [(p, n.cls) for p, n in modules]
+    if theirs != mine:
+        only = [x for x in theirs if x not in set(mine)][:3], [x for x in mine if x not in set(theirs)][:3]
+        found.append(f"modules: {only}")
+    dtype = skeleton["dtype"]
+    theirs = [(t["name"], t["shape"], t["dtype"], t["persistent"], t["is_buffer"]) for t in skeleton["tensors"]]
+    mine = [(n, s, d or dtype, p, b) for n, s, d, p, b in tensors]
+    if theirs != mine:
+        only = [x for x in theirs if x not in mine][:3], [x for x in mine if x not in theirs][:3]
+        found.append(f"tensors: {only}")
+    theirs = [(m["fqn"], m["class"], m["model_type"], m["base_model_prefix"]) for m in skeleton["sub_models"]]
+    mine = [(p, n.cls, n.config.model_type, n.file["classes"][n.model].get("base_model_prefix", "")) for p, n in evaluate.models(root)]
+    if theirs != mine:
+        found.append(f"sub-models: {[x for x in theirs if x not in mine][:3]} {[x for x in mine if x not in theirs][:3]}")
+    ties = evaluate.tied(root)
+    if ties != skeleton["tied"]:
+        found.append(f"tied: {skeleton['tied']} not {ties}")
+    for name in ("ignore_on_load_missing", "ignore_on_load_unexpected", "ignore_on_save"):
+        if sorted(evaluate.united(root, name)) != sorted(skeleton[name]):
+            found.append(f"{name}: {skeleton[name]} not {evaluate.united(root, name)}")
+    plan = {}
+    for name in sorted(evaluate.united(root, "keep_in_fp32_strict") | (evaluate.united(root, "keep_in_fp32") if dtype == "float16" else set())):
+        plan[name] = "float32"
+    if sorted(plan) != sorted(skeleton["dtype_plan"]):
+        found.append(f"dtype plan: {skeleton['dtype_plan']} not {plan}")
+    return found
