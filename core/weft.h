@@ -17,6 +17,7 @@
 #include "tensor/weft-tensor-dequantize.h"
 #include "tensor/weft-tensor-groups.h"
 #include "tensor/weft-tensor-packing.h"
+#include "tensor/weft-tensor-quantize.h"
 #include "tensor/weft-tensor-source.h"
 #include "tensor/weft-tensor.h"
 #include "tensor/weft-transfer.h"

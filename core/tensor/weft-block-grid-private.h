@@ -18,3 +18,8 @@ void weft_block_grid_get_shape (const WeftBlockGrid *self, const WeftShape *shap
 
 /* The part of the grid that a region of the tensor touches. */
 void weft_block_grid_get_region (const WeftBlockGrid *self, const WeftRegion *region, WeftRegion *grid);
+
+/* Where the factors of a row of a region begin, in the packed part of the grid that the region touches. @index is that of the
+ * row in the region, on all axes but the last. */
+gint64 weft_block_grid_get_row_offset (const WeftBlockGrid *self, const WeftRegion *region,
+                                       const gint64 *index);

@@ -52,3 +52,15 @@ weft_block_grid_get_region (const WeftBlockGrid *self, const WeftRegion *region,
       grid->extent[k] = region->extent[k] > 0 ? last / self->block[k] - grid->start[k] + 1 : 0;
     }
 }
+
+gint64
+weft_block_grid_get_row_offset (const WeftBlockGrid *self, const WeftRegion *region, const gint64 *index)
+{
+  WeftRegion grid;
+  gint64 offset = 0;
+
+  weft_block_grid_get_region (self, region, &grid);
+  for (guint k = 0; k + 1 < region->rank; k++)
+    offset = (offset + (region->start[k] + index[k]) / self->block[k] - grid.start[k]) * grid.extent[k + 1];
+  return offset;
+}

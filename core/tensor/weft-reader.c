@@ -292,6 +292,27 @@ fill_from_source (WeftReader *self, const WeftPiece *piece, guint8 *origin, GErr
   return TRUE;
 }
 
+/* Whoever comes first computes; others wait. Nothing that is computed waits for a thread, so no two wait for each other. */
+static gboolean
+fill_from_memory_once (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
+{
+  WeftBase *base = piece->base;
+  GBytes *bytes;
+
+  g_mutex_lock (&base->once.mutex);
+  if (base->once.bytes == NULL)
+    base->once.bytes = weft_tensor_read (base->once.input, NULL, error);
+  bytes = base->once.bytes;
+  g_mutex_unlock (&base->once.mutex);
+  if (bytes == NULL)
+    return FALSE;
+  copy_piece (piece, weft_dtype_get_unit_bytes (base->dtype),
+              (const guint8 *) g_bytes_get_data (bytes, NULL)
+                  + (gsize) piece->source * weft_dtype_get_unit_bytes (base->dtype),
+              origin);
+  return TRUE;
+}
+
 static void
 apply_pointwise (const WeftBase *base, const guint8 *source, guint8 *destination, gsize n_elements)
 {
@@ -796,6 +817,8 @@ weft_reader_fill (WeftReader *self, const WeftPiece *piece, guint8 *origin, GErr
       return fill_from_kernel (self, piece, origin, error);
     case WEFT_BASE_SOURCE:
       return fill_from_source (self, piece, origin, error);
+    case WEFT_BASE_ONCE:
+      return fill_from_memory_once (self, piece, origin, error);
     case WEFT_BASE_UNREADABLE:
     default:
       g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_MISSING,
