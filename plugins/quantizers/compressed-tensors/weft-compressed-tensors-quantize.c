@@ -16,7 +16,7 @@ typedef enum
   FUNCTION_SUBTRACT_RANGE, /* max - min, of a range that holds 0 */
   FUNCTION_DIVIDE_BY,      /* x / a; b in place of 0 */
   FUNCTION_MIN_QUOTIENT,   /* min (x, 0) / scale */
-  FUNCTION_ZERO_POINT,     /* round (a - x), from a to b */
+  FUNCTION_ZERO_POINT,     /* round (a - x), from a to b; 0 for the 0 / 0 of a block of zeros */
   FUNCTION_POWER,          /* the power of two of a magnitude, 2^-a times */
   FUNCTION_GLOBAL_SCALE,   /* a / x */
   FUNCTION_GROUP_SCALE,    /* global * x / a */
@@ -52,7 +52,7 @@ call_function (const Call *call, gfloat x, gfloat y)
     case FUNCTION_MIN_QUOTIENT:
       return fminf (x, 0) / y;
     case FUNCTION_ZERO_POINT:
-      return rintf (fminf (fmaxf (call->a - x, call->a), call->b));
+      return isnan (x) ? 0 : rintf (fminf (fmaxf (call->a - x, call->a), call->b));
     case FUNCTION_POWER:
       return get_power (x, call->a);
     case FUNCTION_GLOBAL_SCALE:
@@ -157,10 +157,12 @@ make_asymmetric_scale (const Job *job, WeftTensor **zero_point, GError **error)
   g_autoptr (WeftTensor) minimum = reduce (job, WEFT_BLOCK_STATISTIC_MINIMUM, error);
   g_autoptr (WeftTensor) maximum = minimum != NULL ? reduce (job, WEFT_BLOCK_STATISTIC_MAXIMUM, error) : NULL;
   g_autoptr (WeftTensor) range = apply (FUNCTION_SUBTRACT_RANGE, maximum, minimum, 0, 0, job->dtype, error);
+  g_autoptr (WeftTensor) raw_scale =
+      apply (FUNCTION_DIVIDE_BY, range, NULL, n_codes - 1, 0, job->dtype, error);
   g_autoptr (WeftTensor) scale =
       apply (FUNCTION_DIVIDE_BY, range, NULL, n_codes - 1, get_epsilon (job->dtype), job->dtype, error);
   g_autoptr (WeftTensor) quotient =
-      scale != NULL ? apply (FUNCTION_MIN_QUOTIENT, minimum, scale, 0, 0, job->dtype, error) : NULL;
+      scale != NULL ? apply (FUNCTION_MIN_QUOTIENT, minimum, raw_scale, 0, 0, job->dtype, error) : NULL;
 
   *zero_point =
       apply (FUNCTION_ZERO_POINT, quotient, NULL, -n_codes / 2, n_codes / 2 - 1, WEFT_DTYPE_I8, error);
@@ -265,9 +267,10 @@ make_global_scale (const Job *job, GError **error)
       weft_tensor_reduce_blocks (job->dense, WEFT_BLOCK_STATISTIC_MAGNITUDE, (gint64[]){ 0, 0 }, 2, error);
   g_autoptr (WeftTensor) once = magnitude != NULL ? weft_tensor_remember (magnitude, error) : NULL;
   g_autoptr (WeftTensor) global =
-      apply (FUNCTION_GLOBAL_SCALE, once, NULL, E4M3_MAX * E2M1_MAX, 0, WEFT_DTYPE_F32, error);
+      apply (FUNCTION_GLOBAL_SCALE, once, NULL, E4M3_MAX * E2M1_MAX, 0, job->dtype, error);
+  g_autoptr (WeftTensor) wide = global != NULL ? weft_tensor_cast (global, WEFT_DTYPE_F32, error) : NULL;
 
-  return global != NULL ? weft_tensor_reshape (global, (gint64[]){ 1 }, 1, error) : NULL;
+  return wide != NULL ? weft_tensor_reshape (wide, (gint64[]){ 1 }, 1, error) : NULL;
 }
 
 static void
