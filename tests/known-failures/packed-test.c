@@ -191,7 +191,7 @@ static const struct
   { "F38/blocks-that-are-joined", FP8 (BLOCK (2, 1)), JOIN_QKV, NULL,
     "k.weight: F8_E4M3[3,1]\nk.weight_scale_inv: F32[2,1]\nq.weight: F8_E4M3[3,1]\nq.weight_scale_inv: F32[2,1]\n"
     "v.weight: F8_E4M3[3,1]\nv.weight_scale_inv: F32[2,1]",
-    WEFT_ERROR_FAILED, "the scale of 'q.weight'|2 rows|--dequantize" },
+    WEFT_ERROR_FAILED, "the scale of 'k.weight'|2 rows|--dequantize" },
   { "F40", NVFP4, CONVERT ("'gate.weight','up.weight'", "'gate_up.weight'", OP_DIM ("Concatenate", 0)), NULL,
     "gate.weight: U8[1,8]\ngate.weight_scale: F8_E4M3[1,1] 1\ngate.weight_scale_2: F32[] 2\n"
     "up.weight: U8[1,8]\nup.weight_scale: F8_E4M3[1,1] 1\nup.weight_scale_2: F32[] 20",
