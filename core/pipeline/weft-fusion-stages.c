@@ -323,23 +323,23 @@ set_member (const gchar *text, const gchar *path, JsonNode *value, const gchar *
 }
 
 gchar *
-weft_fusion_stages_edit_config (WeftLoadPlan *self, gchar **original, GError **error)
+weft_fusion_stages_edit_config (WeftLoadPlan *self, GError **error)
 {
   JsonNode *fusion_config = weft_load_options_get_fusion_config (self->options);
   WeftPlanOverrides *overrides = weft_load_options_get_plan_overrides (self->options);
   g_autofree gchar *path = get_config_path (self);
+  g_autofree gchar *original = NULL;
   g_autofree gchar *text = NULL;
   g_autoptr (GError) local_error = NULL;
 
-  *original = NULL;
   if (self->config == NULL || (fusion_config == NULL && overrides == NULL))
     return NULL;
-  if (!g_file_get_contents (path, original, NULL, &local_error))
+  if (!g_file_get_contents (path, &original, NULL, &local_error))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path, local_error->message);
       return NULL;
     }
-  text = g_strdup (*original);
+  text = g_strdup (original);
   if (fusion_config != NULL)
     {
       Request request = { fusion_config, NULL, NULL, WEFT_FUSION_ORIGIN_ASKED };
@@ -358,10 +358,7 @@ weft_fusion_stages_edit_config (WeftLoadPlan *self, gchar **original, GError **e
       g_free (text);
       text = edited;
     }
-  if (text == NULL || strcmp (text, *original) != 0)
-    return g_steal_pointer (&text);
-  g_clear_pointer (original, g_free);
-  return NULL;
+  return text == NULL || strcmp (text, original) != 0 ? g_steal_pointer (&text) : NULL;
 }
 
 gchar *

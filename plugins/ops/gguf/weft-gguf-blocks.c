@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "weft-gguf-blocks.h"
 
+#include "weft-gguf-vectors.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -316,6 +318,227 @@ decode_q6_k (const guint8 *block, WeftDtype dtype, gfloat *values)
                  values + 16 * group);
 }
 
+/* Ternary super-blocks; the scale comes last. */
+
+/* Five digits to the base of 3 a byte, scaled so that the uppermost digit is the upper part of three times the byte. Adds
+ * the digits of @n_bytes bytes, digit by digit. */
+static guint8 *
+unpack_digits (const guint8 *bytes, gsize n_bytes, gsize n_digits, guint8 *codes)
+{
+  guint8 power = 1;
+
+  for (gsize digit = 0; digit < n_digits; digit++, power *= 3)
+    for (gsize i = 0; i < n_bytes; i++)
+      *codes++ = (guint8) ((guint) (guint8) (bytes[i] * power) * 3 >> 8);
+  return codes;
+}
+
+static void
+decode_tq1_0 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  guint8 codes[SUPER_BLOCK_ELEMENTS];
+  guint8 *end = unpack_digits (block, 32, 5, codes);
+
+  end = unpack_digits (block + 32, 16, 5, end);
+  unpack_digits (block + 48, 4, 4, end);
+  scale_codes (codes, SUPER_BLOCK_ELEMENTS, read_scale (block + 52, dtype), 1, dtype, values);
+}
+
+static void
+decode_tq2_0 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  guint8 codes[SUPER_BLOCK_ELEMENTS] = { 0 };
+
+  unpack (block, 2, 32, SUPER_BLOCK_ELEMENTS, 0, codes);
+  scale_codes (codes, SUPER_BLOCK_ELEMENTS, read_scale (block + 64, dtype), 1, dtype, values);
+}
+
+/* Codes that stand for values of a table */
+
+static void
+scale_table_codes (const guint8 *codes, gsize n_codes, const gint8 table[16], gfloat scale, WeftDtype dtype,
+                   gfloat *values)
+{
+  for (gsize i = 0; i < n_codes; i++)
+    values[i] = scale * (gfloat) table[codes[i]];
+  round_values (dtype, values, n_codes);
+}
+
+/* E2M1, doubled. */
+static const gint8 e2m1_table[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
+static const gint8 iq4_table[16] = {
+  -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+};
+
+/* An exponent; codes. Half of it, since the table is doubled. */
+static void
+decode_mxfp4 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  guint32 bits = block[0] < 2 ? 0x00200000u << block[0] : (guint32) (block[0] - 1) << 23;
+  guint8 codes[BLOCK_ELEMENTS] = { 0 };
+
+  unpack (block + 1, 4, 16, BLOCK_ELEMENTS, 0, codes);
+  scale_table_codes (codes, BLOCK_ELEMENTS, e2m1_table, float_from_bits (bits), dtype, values);
+}
+
+/* E4M3 without a sign. Half of it, since the table is doubled. */
+static gfloat
+read_unsigned_e4m3 (guint8 code)
+{
+  gint exponent = code >> 3 & 15, fraction = code & 7;
+
+  if (code == 0x7f)
+    return 0;
+  return exponent == 0 ? ldexpf ((gfloat) fraction, -10) : ldexpf ((gfloat) (8 + fraction), exponent - 11);
+}
+
+/* 4 scales; for each of them 16 codes. */
+static void
+decode_nvfp4 (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  for (gsize group = 0; group < 4; group++)
+    {
+      guint8 codes[16] = { 0 };
+
+      unpack (block + 4 + 8 * group, 4, 8, 16, 0, codes);
+      scale_table_codes (codes, 16, e2m1_table, round_value (dtype, read_unsigned_e4m3 (block[group])), dtype,
+                         values + 16 * group);
+    }
+}
+
+static void
+decode_iq4_nl (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  guint8 codes[BLOCK_ELEMENTS] = { 0 };
+
+  unpack (block + F16_BYTES, 4, 16, BLOCK_ELEMENTS, 0, codes);
+  scale_table_codes (codes, BLOCK_ELEMENTS, iq4_table, read_scale (block, dtype), dtype, values);
+}
+
+/* Scale of scales; upper 2 bits of 8 scales; their low nibbles; codes. */
+static void
+decode_iq4_xs (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  gfloat scale = read_scale (block, dtype);
+  guint32 upper = read_u16 (block + F16_BYTES);
+
+  for (gsize group = 0; group < 8; group++)
+    {
+      guint32 lower = block[4 + group / 2] >> (4 * (group % 2)) & 15;
+      gint group_scale = (gint) (lower | (upper >> (2 * group) & 3) << 4) - 32;
+      guint8 codes[BLOCK_ELEMENTS] = { 0 };
+
+      unpack (block + 8 + 16 * group, 4, 16, BLOCK_ELEMENTS, 0, codes);
+      scale_table_codes (codes, BLOCK_ELEMENTS, iq4_table, round_value (dtype, scale * (gfloat) group_scale),
+                         dtype, values + BLOCK_ELEMENTS * group);
+    }
+}
+
+/* Codes that stand for vectors */
+
+static guint32
+read_u32 (const guint8 *bytes)
+{
+  return read_u16 (bytes) | read_u16 (bytes + 2) << 16;
+}
+
+/* The sign bits of 8 elements, of which 7 are stored: their number is even. */
+static guint
+complete_signs (guint32 signs)
+{
+  guint parity = 0;
+
+  signs &= 0x7f;
+  for (guint i = 0; i < 7; i++)
+    parity ^= signs >> i & 1;
+  return signs | parity << 7;
+}
+
+/* scale * magnitude, with a sign where a bit of @signs is set */
+static void
+scale_magnitudes (const guint8 *magnitudes, gsize n, guint signs, gfloat scale, WeftDtype dtype,
+                  gfloat *values)
+{
+  for (gsize i = 0; i < n; i++)
+    values[i] = scale * (gfloat) magnitudes[i] * ((signs >> i & 1) != 0 ? -1.0f : 1.0f);
+  round_values (dtype, values, n);
+}
+
+/* Scale of scales; for each 32 elements 4 vectors of 8, then 4 times 7 signs and 4 bits of scale. */
+static void
+decode_iq2_xxs (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  static const guint8 magnitudes[4] = { 8, 25, 43, 0 };
+  gfloat scale = read_scale (block, dtype);
+
+  for (gsize group = 0; group < 8; group++)
+    {
+      const guint8 *indices = block + F16_BYTES + 8 * group;
+      guint32 signs = read_u32 (indices + 4);
+      gfloat group_scale = round_value (dtype, scale * (0.5f + (gfloat) (signs >> 28)) * 0.25f);
+
+      for (gsize k = 0; k < 4; k++)
+        {
+          guint8 vector[8];
+
+          for (gsize i = 0; i < 8; i++)
+            vector[i] = magnitudes[iq2_xxs_vectors[indices[k]] >> (2 * i) & 3];
+          scale_magnitudes (vector, 8, complete_signs (signs >> (7 * k)), group_scale, dtype,
+                            values + 32 * group + 8 * k);
+        }
+    }
+}
+
+/* Scale of scales; 64 vectors of 4; for each 32 elements 4 times 7 signs and 4 bits of scale. */
+static void
+decode_iq3_xxs (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  static const guint8 magnitudes[8] = { 4, 12, 20, 28, 36, 44, 52, 62 };
+  gfloat scale = read_scale (block, dtype);
+
+  for (gsize group = 0; group < 8; group++)
+    {
+      const guint8 *indices = block + F16_BYTES + 8 * group;
+      guint32 signs = read_u32 (block + F16_BYTES + 64 + 4 * group);
+      gfloat group_scale = round_value (dtype, scale * (0.5f + (gfloat) (signs >> 28)) * 0.5f);
+
+      for (gsize k = 0; k < 4; k++)
+        {
+          guint8 vectors[8];
+
+          for (gsize i = 0; i < 8; i++)
+            vectors[i] = magnitudes[iq3_xxs_vectors[indices[2 * k + i / 4]] >> (4 * (i % 4)) & 7];
+          scale_magnitudes (vectors, 8, complete_signs (signs >> (7 * k)), group_scale, dtype,
+                            values + 32 * group + 8 * k);
+        }
+    }
+}
+
+/* Scale of scales; 64 vectors of 4, their ninth bits, all signs, and a nibble of scale for each 32 elements. */
+static void
+decode_iq3_s (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *indices = block + F16_BYTES, *ninth_bits = indices + 64;
+  const guint8 *signs = ninth_bits + 8, *scales = signs + 32;
+  gfloat scale = read_scale (block, dtype);
+
+  for (gsize k = 0; k < 32; k++)
+    {
+      guint code = scales[k / 8] >> (4 * (k / 4 % 2)) & 15;
+      gfloat group_scale = round_value (dtype, scale * (gfloat) (1 + 2 * code));
+      guint8 vectors[8];
+
+      for (gsize i = 0; i < 8; i++)
+        {
+          gsize at = 2 * k + i / 4;
+          guint index = indices[at] | (guint) (ninth_bits[at / 8] >> at % 8 & 1) << 8;
+
+          vectors[i] = (guint8) (2 * (iq3_s_vectors[index] >> (4 * (i % 4)) & 7) + 1);
+        }
+      scale_magnitudes (vectors, 8, signs[k], group_scale, dtype, values + 8 * k);
+    }
+}
+
 /* Types */
 
 static const WeftGgufBlockType block_types[] = {
@@ -331,7 +554,16 @@ static const WeftGgufBlockType block_types[] = {
   { "Q4_K", 12, SUPER_BLOCK_ELEMENTS, 144, decode_q4_k },
   { "Q5_K", 13, SUPER_BLOCK_ELEMENTS, 176, decode_q5_k },
   { "Q6_K", 14, SUPER_BLOCK_ELEMENTS, 210, decode_q6_k },
+  { "IQ2_XXS", 16, SUPER_BLOCK_ELEMENTS, 66, decode_iq2_xxs },
+  { "IQ3_XXS", 18, SUPER_BLOCK_ELEMENTS, 98, decode_iq3_xxs },
+  { "IQ4_NL", 20, BLOCK_ELEMENTS, 18, decode_iq4_nl },
+  { "IQ3_S", 21, SUPER_BLOCK_ELEMENTS, 110, decode_iq3_s },
+  { "IQ4_XS", 23, SUPER_BLOCK_ELEMENTS, 136, decode_iq4_xs },
   { "BF16", 30, 1, 2, decode_bf16 },
+  { "TQ1_0", 34, SUPER_BLOCK_ELEMENTS, 54, decode_tq1_0 },
+  { "TQ2_0", 35, SUPER_BLOCK_ELEMENTS, 66, decode_tq2_0 },
+  { "MXFP4", 39, BLOCK_ELEMENTS, 17, decode_mxfp4 },
+  { "NVFP4", 40, 64, 36, decode_nvfp4 },
 };
 
 const WeftGgufBlockType *
