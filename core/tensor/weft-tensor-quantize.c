@@ -80,6 +80,53 @@ get_scratch_bytes (gconstpointer params, const WeftRegion *output)
   return (count_factors (params, 1, output) + count_factors (params, 2, output)) * sizeof (gfloat);
 }
 
+/* Tables */
+
+/* The entries of a table by their values, equal ones in their order. */
+typedef struct
+{
+  gint64 n;
+  gfloat values[MAX_TABLE_ENTRIES];
+  guint8 codes[MAX_TABLE_ENTRIES];
+} SortedTable;
+
+static void
+sorted_table_init (SortedTable *self, const gfloat *values, gint64 n)
+{
+  self->n = n;
+  for (gint64 i = 0; i < n; i++)
+    {
+      gint64 at = i;
+
+      for (; at > 0 && self->values[at - 1] > values[i]; at--)
+        {
+          self->values[at] = self->values[at - 1];
+          self->codes[at] = self->codes[at - 1];
+        }
+      self->values[at] = values[i];
+      self->codes[at] = (guint8) i;
+    }
+}
+
+static guint8
+sorted_table_find_nearest (const SortedTable *self, gfloat value)
+{
+  gint64 low = 0, high = self->n;
+
+  while (low < high)
+    {
+      gint64 middle = (low + high) / 2;
+
+      if (self->values[middle] < value)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  if (low == self->n || (low > 0 && value - self->values[low - 1] <= self->values[low] - value))
+    low--;
+  return self->codes[low];
+}
+
 /* Runs */
 
 typedef struct
@@ -93,7 +140,7 @@ typedef struct
   gsize value_bytes;
   const gfloat *scales;
   const gfloat *shifts; /* NULL: none */
-  const gfloat *table;
+  const SortedTable *table;
 } Walk;
 
 static void
@@ -134,22 +181,6 @@ round_to_unsigned (const gfloat *restrict values, gsize n, gfloat highest, guint
 }
 
 static void
-find_nearest (const Walk *walk, const gfloat *values, gsize n, guint8 *codes)
-{
-  for (gsize i = 0; i < n; i++)
-    {
-      gfloat value = isnan (values[i]) ? 0 : values[i], least = INFINITY;
-
-      for (gint64 k = 0; k < walk->params->n_table; k++)
-        if (fabsf (walk->table[k] - value) < least)
-          {
-            least = fabsf (walk->table[k] - value);
-            codes[i] = (guint8) k;
-          }
-    }
-}
-
-static void
 encode_run (const Walk *walk, const gfloat *values, gsize n, guint8 *codes)
 {
   const Quantization *self = walk->params;
@@ -157,7 +188,8 @@ encode_run (const Walk *walk, const gfloat *values, gsize n, guint8 *codes)
   guint8 packed[WEFT_RUN_ELEMENTS];
 
   if (self->n_table > 0)
-    find_nearest (walk, values, n, codes);
+    for (gsize i = 0; i < n; i++)
+      codes[i] = sorted_table_find_nearest (walk->table, isnan (values[i]) ? 0 : values[i]);
   else if (self->dtype == WEFT_DTYPE_I8)
     round_to_integers (values, n, -n_codes / 2, n_codes / 2 - 1, codes);
   else if (self->dtype == WEFT_DTYPE_U8)
@@ -241,14 +273,17 @@ compute_codes (gconstpointer params, const WeftKernelView *output, const WeftKer
   const guint last = output->region.rank - 1;
   gint64 index[WEFT_MAX_RANK] = { 0 };
   gint64 n_rows = 1;
-  Walk walk = { .params = self, .output = &output->region, .scales = read_factors (&inputs[1], scratch) };
+  SortedTable table;
+  Walk walk = {
+    .params = self, .output = &output->region, .scales = read_factors (&inputs[1], scratch), .table = &table
+  };
 
   walk.value_bytes = weft_dtype_get_bits (inputs[0].dtype) / 8;
   walk.decode = weft_cast_lookup (inputs[0].dtype, WEFT_DTYPE_F32);
   walk.widen = walk.decode;
   walk.narrow = weft_cast_lookup (WEFT_DTYPE_F32, inputs[0].dtype);
   if (self->n_table > 0)
-    walk.table = inputs[2].elements;
+    sorted_table_init (&table, inputs[2].elements, self->n_table);
   else if (n_inputs > 2)
     walk.shifts = read_factors (&inputs[2], (gfloat *) scratch + inputs[1].n_elements);
   if (self->n_table == 0)
@@ -377,7 +412,8 @@ weft_tensor_quantize (WeftTensor *self, WeftTensor *scales, WeftTensor *zero_poi
  * @n_block: how many axes @block gives
  * @error: return location
  *
- * Takes the code whose entry is nearest to `value / scale`, the first of several. 0 / 0 counts as 0.
+ * Takes the code whose entry is nearest to `value / scale`, the lower of two. Of equal entries a larger value takes the last,
+ * others the first. 0 / 0 counts as 0.
  *
  * Returns: (transfer full): codes of the shape of @self, U8
  * Errors: as for weft_tensor_quantize()

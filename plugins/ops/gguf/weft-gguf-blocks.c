@@ -539,31 +539,269 @@ decode_iq3_s (const guint8 *block, WeftDtype dtype, gfloat *values)
     }
 }
 
+/* Encoding: by the reference quantisers of the ggml project. A scale of 0 has a reciprocal of 0. */
+
+static void
+write_f16 (guint8 *bytes, gfloat value)
+{
+  guint32 bits = bits_of_float (round_to_f16 (value));
+  guint32 sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+  guint32 code;
+
+  if (magnitude >= F32_INFINITY)
+    code = F16_INFINITY | (magnitude > F32_INFINITY ? 0x200 : 0);
+  else if (float_from_bits (magnitude) < 0x1p-14f)
+    code = (guint32) (float_from_bits (magnitude) * 0x1p24f);
+  else
+    code = (magnitude - ((127 - 15) << 23)) >> 13;
+  bytes[0] = (guint8) (sign | code);
+  bytes[1] = (guint8) ((sign | code) >> 8);
+}
+
+static gfloat
+invert_scale (gfloat scale)
+{
+  return scale == 0 ? 0 : 1 / scale;
+}
+
+/* Halves away from zero. */
+static gfloat
+round_half_away (gfloat value)
+{
+  gfloat magnitude = fabsf (value), floored = floorf (magnitude);
+
+  return copysignf (floored + (magnitude - floored >= 0.5f ? 1 : 0), value);
+}
+
+/* The value of the largest magnitude, the first of several. */
+static gfloat
+find_extreme (const gfloat *values, gsize n_values)
+{
+  gfloat extreme = values[0];
+
+  for (gsize i = 1; i < n_values; i++)
+    extreme = fabsf (values[i]) > fabsf (extreme) ? values[i] : extreme;
+  return extreme;
+}
+
+/* The inverse of unpack(). */
+static void
+pack (const guint8 *codes, guint n_bits, gsize run, gsize n_codes, guint shift, guint8 *packed)
+{
+  const gsize n_planes = 8 / n_bits;
+  const guint mask = (1u << n_bits) - 1;
+
+  for (gsize i = 0; i < n_codes; i++)
+    {
+      gsize plane = i / run;
+
+      packed[plane / n_planes * run + i % run] |=
+          (guint8) ((codes[i] >> shift & mask) << (plane % n_planes * n_bits));
+    }
+}
+
+static guint8
+clip_code (gfloat value, gint highest)
+{
+  return (guint8) (value > 0 ? MIN ((gint) value, highest) : 0);
+}
+
+/* Codes around the extreme, which gets the lowest one: Q4_0 and Q5_0. */
+static gfloat
+encode_around_extreme (const gfloat *values, gint n_codes, guint8 *codes)
+{
+  gfloat scale = find_extreme (values, BLOCK_ELEMENTS) / (gfloat) (-n_codes / 2);
+  gfloat inverse = invert_scale (scale);
+
+  for (gsize i = 0; i < BLOCK_ELEMENTS; i++)
+    codes[i] = clip_code (values[i] * inverse + ((gfloat) (n_codes / 2) + 0.5f), n_codes - 1);
+  return scale;
+}
+
+/* Codes from the minimum to the maximum: Q4_1 and Q5_1. */
+static gfloat
+encode_range (const gfloat *values, gint n_codes, gfloat *minimum, guint8 *codes)
+{
+  gfloat lowest = values[0], highest = values[0], scale, inverse;
+
+  for (gsize i = 1; i < BLOCK_ELEMENTS; i++)
+    {
+      lowest = MIN (lowest, values[i]);
+      highest = MAX (highest, values[i]);
+    }
+  scale = (highest - lowest) / (gfloat) (n_codes - 1);
+  inverse = invert_scale (scale);
+  for (gsize i = 0; i < BLOCK_ELEMENTS; i++)
+    codes[i] = clip_code ((values[i] - lowest) * inverse + 0.5f, n_codes - 1);
+  *minimum = lowest;
+  return scale;
+}
+
+static void
+encode_bf16 (const gfloat *values, guint8 *block)
+{
+  guint32 bits = bits_of_float (isnan (values[0]) ? NAN : round_to_bf16 (values[0]));
+
+  block[0] = (guint8) (bits >> 16);
+  block[1] = (guint8) (bits >> 24);
+}
+
+static void
+encode_q4_0 (const gfloat *values, guint8 *block)
+{
+  guint8 codes[BLOCK_ELEMENTS];
+
+  write_f16 (block, encode_around_extreme (values, 16, codes));
+  pack (codes, 4, 16, BLOCK_ELEMENTS, 0, block + F16_BYTES);
+}
+
+static void
+encode_q4_1 (const gfloat *values, guint8 *block)
+{
+  guint8 codes[BLOCK_ELEMENTS];
+  gfloat minimum;
+
+  write_f16 (block, encode_range (values, 16, &minimum, codes));
+  write_f16 (block + F16_BYTES, minimum);
+  pack (codes, 4, 16, BLOCK_ELEMENTS, 0, block + 2 * F16_BYTES);
+}
+
+static void
+encode_q5_0 (const gfloat *values, guint8 *block)
+{
+  guint8 codes[BLOCK_ELEMENTS];
+
+  write_f16 (block, encode_around_extreme (values, 32, codes));
+  pack (codes, 1, 1, BLOCK_ELEMENTS, 4, block + F16_BYTES);
+  pack (codes, 4, 16, BLOCK_ELEMENTS, 0, block + F16_BYTES + 4);
+}
+
+static void
+encode_q5_1 (const gfloat *values, guint8 *block)
+{
+  guint8 codes[BLOCK_ELEMENTS];
+  gfloat minimum;
+
+  write_f16 (block, encode_range (values, 32, &minimum, codes));
+  write_f16 (block + F16_BYTES, minimum);
+  pack (codes, 1, 1, BLOCK_ELEMENTS, 4, block + 2 * F16_BYTES);
+  pack (codes, 4, 16, BLOCK_ELEMENTS, 0, block + 2 * F16_BYTES + 4);
+}
+
+static void
+encode_q8_0 (const gfloat *values, guint8 *block)
+{
+  gfloat scale = fabsf (find_extreme (values, BLOCK_ELEMENTS)) / 127;
+  gfloat inverse = invert_scale (scale);
+
+  write_f16 (block, scale);
+  for (gsize i = 0; i < BLOCK_ELEMENTS; i++)
+    block[F16_BYTES + i] = (guint8) (gint8) CLAMP (round_half_away (values[i] * inverse), -128, 127);
+}
+
+/* -1, 0 and 1 as 0, 1 and 2; the largest magnitude is the scale. */
+static gfloat
+encode_ternary (const gfloat *values, guint8 *codes)
+{
+  gfloat scale = fabsf (find_extreme (values, SUPER_BLOCK_ELEMENTS));
+  gfloat inverse = invert_scale (scale);
+
+  for (gsize i = 0; i < SUPER_BLOCK_ELEMENTS; i++)
+    codes[i] = (guint8) (1 + (gint) CLAMP (round_half_away (values[i] * inverse), -1, 1));
+  return scale;
+}
+
+/* The inverse of unpack_digits(). */
+static const guint8 *
+pack_digits (const guint8 *codes, gsize n_bytes, gsize n_digits, guint8 *bytes)
+{
+  for (gsize i = 0; i < n_bytes; i++)
+    {
+      guint number = 0;
+
+      for (gsize digit = 0; digit < 5; digit++)
+        number = number * 3 + (digit < n_digits ? codes[digit * n_bytes + i] : 0);
+      bytes[i] = (guint8) ((number * 256 + (243 - 1)) / 243);
+    }
+  return codes + n_bytes * n_digits;
+}
+
+static void
+encode_tq1_0 (const gfloat *values, guint8 *block)
+{
+  guint8 codes[SUPER_BLOCK_ELEMENTS];
+  const guint8 *rest;
+
+  write_f16 (block + 52, encode_ternary (values, codes));
+  rest = pack_digits (codes, 32, 5, block);
+  rest = pack_digits (rest, 16, 5, block + 32);
+  pack_digits (rest, 4, 4, block + 48);
+}
+
+static void
+encode_tq2_0 (const gfloat *values, guint8 *block)
+{
+  guint8 codes[SUPER_BLOCK_ELEMENTS];
+
+  write_f16 (block + 64, encode_ternary (values, codes));
+  pack (codes, 2, 32, SUPER_BLOCK_ELEMENTS, 0, block);
+}
+
+/* The exponent of the largest magnitude, less that of the largest code; the nearest codes, the first of several. */
+static void
+encode_mxfp4 (const gfloat *values, guint8 *block)
+{
+  gfloat magnitude = fabsf (find_extreme (values, BLOCK_ELEMENTS)), scale;
+  gint exponent = 0;
+  guint8 codes[BLOCK_ELEMENTS] = { 0 };
+
+  if (magnitude > 0 && magnitude < INFINITY)
+    {
+      frexpf (magnitude, &exponent);
+      exponent = CLAMP (exponent - 1 - 2 + 127, 0, 254);
+    }
+  scale = ldexpf (0.5f, exponent - 127);
+  for (gsize i = 0; i < BLOCK_ELEMENTS; i++)
+    {
+      gfloat least = INFINITY;
+
+      for (guint8 code = 0; code < 16; code++)
+        {
+          gfloat difference = fabsf (scale * (gfloat) e2m1_table[code] - values[i]);
+
+          codes[i] = difference < least ? code : codes[i];
+          least = MIN (least, difference);
+        }
+    }
+  block[0] = (guint8) exponent;
+  pack (codes, 4, 16, BLOCK_ELEMENTS, 0, block + 1);
+}
+
 /* Types */
 
 static const WeftGgufBlockType block_types[] = {
-  { "F32", 0, 1, 4, decode_f32 },
-  { "F16", 1, 1, 2, decode_f16 },
-  { "Q4_0", 2, BLOCK_ELEMENTS, 18, decode_q4_0 },
-  { "Q4_1", 3, BLOCK_ELEMENTS, 20, decode_q4_1 },
-  { "Q5_0", 6, BLOCK_ELEMENTS, 22, decode_q5_0 },
-  { "Q5_1", 7, BLOCK_ELEMENTS, 24, decode_q5_1 },
-  { "Q8_0", 8, BLOCK_ELEMENTS, 34, decode_q8_0 },
-  { "Q2_K", 10, SUPER_BLOCK_ELEMENTS, 84, decode_q2_k },
-  { "Q3_K", 11, SUPER_BLOCK_ELEMENTS, 110, decode_q3_k },
-  { "Q4_K", 12, SUPER_BLOCK_ELEMENTS, 144, decode_q4_k },
-  { "Q5_K", 13, SUPER_BLOCK_ELEMENTS, 176, decode_q5_k },
-  { "Q6_K", 14, SUPER_BLOCK_ELEMENTS, 210, decode_q6_k },
-  { "IQ2_XXS", 16, SUPER_BLOCK_ELEMENTS, 66, decode_iq2_xxs },
-  { "IQ3_XXS", 18, SUPER_BLOCK_ELEMENTS, 98, decode_iq3_xxs },
-  { "IQ4_NL", 20, BLOCK_ELEMENTS, 18, decode_iq4_nl },
-  { "IQ3_S", 21, SUPER_BLOCK_ELEMENTS, 110, decode_iq3_s },
-  { "IQ4_XS", 23, SUPER_BLOCK_ELEMENTS, 136, decode_iq4_xs },
-  { "BF16", 30, 1, 2, decode_bf16 },
-  { "TQ1_0", 34, SUPER_BLOCK_ELEMENTS, 54, decode_tq1_0 },
-  { "TQ2_0", 35, SUPER_BLOCK_ELEMENTS, 66, decode_tq2_0 },
-  { "MXFP4", 39, BLOCK_ELEMENTS, 17, decode_mxfp4 },
-  { "NVFP4", 40, 64, 36, decode_nvfp4 },
+  { "F32", 0, 1, 4, decode_f32, NULL },
+  { "F16", 1, 1, 2, decode_f16, NULL },
+  { "Q4_0", 2, BLOCK_ELEMENTS, 18, decode_q4_0, encode_q4_0 },
+  { "Q4_1", 3, BLOCK_ELEMENTS, 20, decode_q4_1, encode_q4_1 },
+  { "Q5_0", 6, BLOCK_ELEMENTS, 22, decode_q5_0, encode_q5_0 },
+  { "Q5_1", 7, BLOCK_ELEMENTS, 24, decode_q5_1, encode_q5_1 },
+  { "Q8_0", 8, BLOCK_ELEMENTS, 34, decode_q8_0, encode_q8_0 },
+  { "Q2_K", 10, SUPER_BLOCK_ELEMENTS, 84, decode_q2_k, NULL },
+  { "Q3_K", 11, SUPER_BLOCK_ELEMENTS, 110, decode_q3_k, NULL },
+  { "Q4_K", 12, SUPER_BLOCK_ELEMENTS, 144, decode_q4_k, NULL },
+  { "Q5_K", 13, SUPER_BLOCK_ELEMENTS, 176, decode_q5_k, NULL },
+  { "Q6_K", 14, SUPER_BLOCK_ELEMENTS, 210, decode_q6_k, NULL },
+  { "IQ2_XXS", 16, SUPER_BLOCK_ELEMENTS, 66, decode_iq2_xxs, NULL },
+  { "IQ3_XXS", 18, SUPER_BLOCK_ELEMENTS, 98, decode_iq3_xxs, NULL },
+  { "IQ4_NL", 20, BLOCK_ELEMENTS, 18, decode_iq4_nl, NULL },
+  { "IQ3_S", 21, SUPER_BLOCK_ELEMENTS, 110, decode_iq3_s, NULL },
+  { "IQ4_XS", 23, SUPER_BLOCK_ELEMENTS, 136, decode_iq4_xs, NULL },
+  { "BF16", 30, 1, 2, decode_bf16, encode_bf16 },
+  { "TQ1_0", 34, SUPER_BLOCK_ELEMENTS, 54, decode_tq1_0, encode_tq1_0 },
+  { "TQ2_0", 35, SUPER_BLOCK_ELEMENTS, 66, decode_tq2_0, encode_tq2_0 },
+  { "MXFP4", 39, BLOCK_ELEMENTS, 17, decode_mxfp4, encode_mxfp4 },
+  { "NVFP4", 40, 64, 36, decode_nvfp4, NULL },
 };
 
 const WeftGgufBlockType *
@@ -661,4 +899,75 @@ weft_gguf_blocks_dequantize (WeftTensor *rows, const WeftGgufBlockType *type, We
   values = weft_tensor_new_from_kernel (&dequantize_kernel, params, g_free, WEFT_DTYPE_F32, shape.dims,
                                         shape.rank, &rows, 1, error);
   return values != NULL ? weft_tensor_cast (values, dtype, error) : NULL;
+}
+
+/* Encoding as a kernel */
+
+static void
+get_encoding_granularity (gconstpointer params, const WeftShape *output, gint64 *block)
+{
+  block[output->rank - 1] = ((const WeftGgufBlockType *) params)->n_bytes;
+}
+
+static void
+get_value_region (gconstpointer params, guint input, const WeftRegion *output, WeftRegion *region)
+{
+  const WeftGgufBlockType *type = params;
+  guint last = output->rank - 1;
+
+  *region = *output;
+  region->start[last] = output->start[last] / type->n_bytes * type->n_elements;
+  region->extent[last] = output->extent[last] / type->n_bytes * type->n_elements;
+}
+
+static gboolean
+compute_blocks (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs,
+                guint n_inputs, gpointer scratch, GError **error)
+{
+  const WeftGgufBlockType *type = params;
+  const gfloat *values = inputs[0].elements;
+  guint8 *blocks = output->elements;
+
+  memset (blocks, 0, (gsize) output->n_elements);
+  for (gint64 i = 0; i < output->n_elements / type->n_bytes; i++)
+    type->encode (values + i * type->n_elements, blocks + i * type->n_bytes);
+  return TRUE;
+}
+
+static const WeftKernel quantize_kernel = {
+  .struct_size = sizeof (WeftKernel),
+  .name = "GgufQuantize",
+  .get_granularity = get_encoding_granularity,
+  .get_input_region = get_value_region,
+  .compute = compute_blocks,
+};
+
+WeftTensor *
+weft_gguf_blocks_quantize (WeftTensor *values, const WeftGgufBlockType *type, GError **error)
+{
+  WeftShape shape = *weft_tensor_get_shape (values);
+  gint64 *last = shape.rank > 0 ? &shape.dims[shape.rank - 1] : NULL;
+  g_autoptr (WeftTensor) wide = NULL;
+
+  if (type->encode == NULL)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "blocks of %s are read only, not made",
+                   type->name);
+      return NULL;
+    }
+  if (last == NULL || *last % type->n_elements != 0
+      || __builtin_mul_overflow (*last / type->n_elements, type->n_bytes, last))
+    {
+      g_autofree gchar *text = weft_shape_to_string (weft_tensor_get_shape (values));
+
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "rows of shape %s are not whole blocks of %s, which have %" G_GINT64_FORMAT " elements",
+                   text, type->name, type->n_elements);
+      return NULL;
+    }
+  wide = weft_tensor_cast (values, WEFT_DTYPE_F32, error);
+  if (wide == NULL)
+    return NULL;
+  return weft_tensor_new_from_kernel (&quantize_kernel, (gpointer) type, NULL, WEFT_DTYPE_U8, shape.dims,
+                                      shape.rank, &wide, 1, error);
 }

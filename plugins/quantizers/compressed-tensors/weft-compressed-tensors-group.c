@@ -133,9 +133,34 @@ group_new (const gchar *name, JsonNode *object, const gchar *format, GError **er
       error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
       "config group '%s': expected weights of 1 to 8 bits (4, 6 or 8 for floats) with a strategy of tensor, channel, "
       "group with group_size or block with block_structure, found %" G_GINT64_FORMAT " bits and strategy %s",
-      name, bits, lookup_text (weights, "strategy"));
+      name, bits, lookup_text (weights, "strategy") != NULL ? lookup_text (weights, "strategy") : "none");
   group_free (group);
   return NULL;
+}
+
+/* What a caller asks for is one group of all linear modules: its format is in the parameters, or in the name of the scheme. */
+static WeftCtGroup *
+group_new_for_scheme (WeftQuantizationConfig *config, GError **error)
+{
+  const gchar *scheme = weft_quantization_config_get_scheme (config);
+  const gchar *slash = strchr (scheme, '/');
+  JsonNode *parameters = weft_quantization_config_get_node (config);
+  WeftCtGroup *group;
+
+  if (parameters == NULL)
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+          "%s needs parameters: {\"format\": ..., \"weights\": {\"num_bits\": ..., \"type\": ..., \"strategy\": ...}}",
+          scheme);
+      return NULL;
+    }
+  group = group_new (scheme, parameters, slash != NULL ? slash + 1 : NULL, error);
+  if (group == NULL)
+    return NULL;
+  g_strfreev (group->targets);
+  group->targets = g_strdupv ((gchar **) (const gchar *[]){ "Linear", NULL });
+  return group;
 }
 
 GPtrArray *
@@ -146,6 +171,15 @@ weft_ct_groups_read (WeftQuantizationConfig *config, GError **error)
   const gchar *format = weft_quantization_config_lookup_string (config, "format");
   g_autoptr (GList) names = NULL;
 
+  if (weft_quantization_config_get_scheme (config) != NULL)
+    {
+      WeftCtGroup *group = group_new_for_scheme (config, error);
+
+      if (group == NULL)
+        return NULL;
+      g_ptr_array_add (groups, group);
+      return g_steal_pointer (&groups);
+    }
   if (node == NULL || !JSON_NODE_HOLDS_OBJECT (node))
     return g_steal_pointer (&groups);
   names = json_object_get_members (json_node_get_object (node));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints of compressed-tensors (llm-compressor): a config of groups, each a format and a set of modules; codes in words
  * or bytes, and sparse matrices behind bitmasks. The formats are those of the compressed-tensors library. */
-#include "weft-compressed-tensors-group.h"
+#include "weft-compressed-tensors-quantize.h"
 
 #include <string.h>
 
@@ -23,12 +23,24 @@ typedef struct
 WEFT_DEFINE_QUANTIZER (WeftCompressedTensors, weft_compressed_tensors)
 
 static gboolean
+is_format_packed (const WeftCtGroup *group)
+{
+  return g_str_has_suffix (group->format, "pack-quantized");
+}
+
+static gboolean
 weft_compressed_tensors_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
 {
   static const gchar *const dropped[] = { "input_scale", "input_global_scale", "input_zero_point",
                                           "output_scale", "output_zero_point" };
   WeftCompressedTensors *self = (WeftCompressedTensors *) base;
 
+  self->groups = weft_ct_groups_read (config, error);
+  if (self->groups == NULL)
+    return FALSE;
+  /* What is written is the first spelling. */
+  if (weft_quantization_config_get_scheme (config) != NULL && is_format_packed (self->groups->pdata[0]))
+    weft_quantizer_base_add_part (base, WEFT_ROLE_CODES, ".weight", ".weight_packed");
   weft_quantizer_base_add_part (base, WEFT_ROLE_CODES, ".weight", ".weight");
   weft_quantizer_base_add_part (base, WEFT_ROLE_CODES, ".weight", ".weight_packed");
   weft_quantizer_base_add_part (base, WEFT_ROLE_CODES, ".weight", ".compressed");
@@ -48,8 +60,7 @@ weft_compressed_tensors_configure (WeftQuantizerBase *base, WeftQuantizationConf
     }
   weft_quantizer_base_add_runtime_tensor (base, ".k_scale");
   weft_quantizer_base_add_runtime_tensor (base, ".v_scale");
-  self->groups = weft_ct_groups_read (config, error);
-  return self->groups != NULL;
+  return TRUE;
 }
 
 static void
@@ -357,6 +368,42 @@ weft_compressed_tensors_dequantize (WeftQuantizerBase *base, WeftPackedWeight *w
   return values != NULL ? weft_tensor_cast (values, dtype, error) : NULL;
 }
 
+/* Quantising */
+
+static gboolean
+weft_compressed_tensors_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  return weft_ct_quantize (((WeftCompressedTensors *) base)->groups->pdata[0], weight, error);
+}
+
+/* The parameters that were asked for, as the one group of a config. */
+static gchar *
+weft_compressed_tensors_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules,
+                                    GError **error)
+{
+  const WeftCtGroup *group = ((WeftCompressedTensors *) base)->groups->pdata[0];
+  JsonNode *weights = weft_quantization_config_lookup (weft_quantizer_base_get_config (base), "weights");
+  g_autofree gchar *weights_text = weft_json_to_text (weights, FALSE);
+  g_autoptr (GString) json = g_string_new ("{\"quant_method\": \"compressed-tensors\", \"format\": ");
+
+  weft_json_append_text (json, group->format, FALSE);
+  g_string_append (
+      json,
+      ", \"quantization_status\": \"compressed\", \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"], "
+      "\"format\": ");
+  weft_json_append_text (json, group->format, FALSE);
+  g_string_append_printf (
+      json, ", \"weights\": %s, \"input_activations\": null, \"output_activations\": null}}, \"ignore\": [",
+      weights_text);
+  for (guint i = 0; skipped_modules[i] != NULL; i++)
+    {
+      g_string_append (json, i > 0 ? ", " : "");
+      weft_json_append_text (json, skipped_modules[i], FALSE);
+    }
+  g_string_append (json, "]}");
+  return g_string_free (g_steal_pointer (&json), FALSE);
+}
+
 static void
 weft_compressed_tensors_class_init (WeftCompressedTensorsClass *klass)
 {
@@ -364,6 +411,8 @@ weft_compressed_tensors_class_init (WeftCompressedTensorsClass *klass)
   klass->parent_class.configure = weft_compressed_tensors_configure;
   klass->parent_class.describe = weft_compressed_tensors_describe;
   klass->parent_class.dequantize = weft_compressed_tensors_dequantize;
+  klass->parent_class.quantize = weft_compressed_tensors_quantize;
+  klass->parent_class.dup_config = weft_compressed_tensors_dup_config;
 }
 
 WEFT_PLUGIN_DEFINE ("compressed-tensors", "The formats of compressed-tensors", NULL, PACKAGE_VERSION,

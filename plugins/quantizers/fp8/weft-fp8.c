@@ -2,6 +2,7 @@
 /* FP8 weights with one scale for a block, a row or all of them, and FP4 experts that are stored beside them. The scale
  * multiplies. Names of DeepSeek's checkpoints (`weight_scale_inv`, or `scale`), of AutoFP8's (`weight_scale`, `input_scale`),
  * of Mistral's (`qscale_weight`) and of fbgemm's. */
+#include <math.h>
 #include <string.h>
 
 #include "weft.h"
@@ -12,6 +13,7 @@
 #define ROLE_ACTIVATION_SCALE "activation_scale"
 #define ROLE_INPUT_SCALE "input_scale"
 #define FP4_CODES_PER_BYTE 2
+#define E4M3_MAX 448
 
 typedef struct
 {
@@ -239,6 +241,174 @@ weft_fp8_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight
   return weft_tensor_dequantize (elements, scale, NULL, block, MIN (dense->rank, 2), dtype, error);
 }
 
+/* Quantising */
+
+/* What brings the largest magnitude of a block to the largest code; 1 where all is zero. The quotient is that of the
+ * implementations in the field, which multiply by a reciprocal. */
+static void
+compute_scales (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
+{
+  for (gsize i = 0; i < n_values; i++)
+    output[i] = inputs[0][i] > 0 ? 1 / inputs[0][i] * E4M3_MAX : 1;
+}
+
+static void
+compute_inverses (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
+{
+  for (gsize i = 0; i < n_values; i++)
+    output[i] = 1 / inputs[0][i];
+}
+
+/* The inverse, rounded up to a power of two. */
+static void
+compute_powers (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
+{
+  for (gsize i = 0; i < n_values; i++)
+    {
+      gint exponent;
+      gfloat fraction = frexpf (1 / inputs[0][i], &exponent);
+
+      output[i] = ldexpf (1, fraction > 0.5f ? exponent : exponent - 1);
+    }
+}
+
+static void
+compute_row_scales (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
+{
+  for (gsize i = 0; i < n_values; i++)
+    output[i] = (inputs[0][i] > 0 ? inputs[0][i] : 1) / E4M3_MAX;
+}
+
+/* The largest magnitudes of blocks; that of all of a matrix is computed once. */
+static WeftTensor *
+reduce (WeftTensor *dense, const gint64 block[2], GError **error)
+{
+  g_autoptr (WeftTensor) magnitudes =
+      weft_tensor_reduce_blocks (dense, WEFT_BLOCK_STATISTIC_MAGNITUDE, block, 2, error);
+
+  if (magnitudes == NULL || block[0] > 0)
+    return g_steal_pointer (&magnitudes);
+  return weft_tensor_remember (magnitudes, error);
+}
+
+static gboolean
+set_parts (WeftPackedWeight *weight, WeftTensor *codes, const gchar *role, WeftTensor *scale)
+{
+  if (codes == NULL)
+    return FALSE;
+  weft_packed_weight_set_part (weight, WEFT_ROLE_CODES, codes);
+  weft_packed_weight_set_part (weight, role, scale);
+  return TRUE;
+}
+
+static gboolean
+quantize_blocks (WeftFp8Quantizer *self, WeftPackedWeight *weight, GError **error)
+{
+  WeftTensor *dense = weft_packed_weight_get_dense (weight);
+  WeftQuantizationConfig *config = weft_quantizer_base_get_config (&self->parent_instance);
+  gboolean is_power = g_strcmp0 (weft_quantization_config_lookup_string (config, "scale_fmt"), "ue8m0") == 0;
+  g_autoptr (WeftTensor) magnitudes = reduce (dense, self->block, error);
+  g_autoptr (WeftTensor) scales =
+      magnitudes != NULL ? weft_tensor_compute (&magnitudes, 1, compute_scales, NULL, NULL, error) : NULL;
+  g_autoptr (WeftTensor) inverses = NULL;
+  g_autoptr (WeftTensor) stored = NULL;
+  g_autoptr (WeftTensor) codes = NULL;
+
+  if (scales != NULL)
+    inverses =
+        weft_tensor_compute (&scales, 1, is_power ? compute_powers : compute_inverses, NULL, NULL, error);
+  if (inverses != NULL)
+    stored = weft_tensor_cast (inverses, is_power ? WEFT_DTYPE_F8_E8M0 : WEFT_DTYPE_F32, error);
+  /* Dividing by a power of two is multiplying by its inverse. */
+  if (stored != NULL)
+    codes = weft_tensor_quantize (dense, is_power ? stored : scales, NULL, self->block, 2,
+                                  is_power ? WEFT_QUANTIZE_FLAGS_NONE : WEFT_QUANTIZE_FLAGS_MULTIPLY,
+                                  WEFT_DTYPE_F8_E4M3, 8, error);
+  return set_parts (weight, codes, ROLE_SCALE, stored);
+}
+
+static gboolean
+quantize_rows (WeftPackedWeight *weight, GError **error)
+{
+  static const gint64 block[] = { 1, 0 };
+  WeftTensor *dense = weft_packed_weight_get_dense (weight);
+  g_autoptr (WeftTensor) magnitudes = reduce (dense, block, error);
+  g_autoptr (WeftTensor) scales =
+      magnitudes != NULL ? weft_tensor_compute (&magnitudes, 1, compute_row_scales, NULL, NULL, error) : NULL;
+  g_autoptr (WeftTensor) codes =
+      scales != NULL ? weft_tensor_quantize (dense, scales, NULL, block, 2, WEFT_QUANTIZE_FLAGS_NONE,
+                                             WEFT_DTYPE_F8_E4M3, 8, error)
+                     : NULL;
+
+  return set_parts (weight, codes, ROLE_WEIGHT_SCALE, scales);
+}
+
+static gboolean
+is_per_row (WeftQuantizerBase *base)
+{
+  const gchar *scheme = weft_quantization_config_get_scheme (weft_quantizer_base_get_config (base));
+
+  return scheme != NULL && g_str_has_suffix (scheme, "per-row");
+}
+
+static gboolean
+is_weight (WeftPackedWeight *weight)
+{
+  guint rank = weft_tensor_get_rank (weft_packed_weight_get_dense (weight));
+  const gchar *name = weft_packed_weight_get_name (weight);
+
+  return (rank == 2 || rank == 3) && (g_str_has_suffix (name, "weight") || strstr (name, "experts") != NULL);
+}
+
+static gboolean
+weft_fp8_quantizer_is_eligible (WeftQuantizerBase *base, WeftPackedWeight *weight)
+{
+  return is_weight (weight);
+}
+
+static gboolean
+weft_fp8_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  return is_per_row (base) ? quantize_rows (weight, error)
+                           : quantize_blocks ((WeftFp8Quantizer *) base, weight, error);
+}
+
+static void
+append_names (GString *json, const gchar *const *names)
+{
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      g_string_append (json, i > 0 ? ", " : "");
+      weft_json_append_text (json, names[i], FALSE);
+    }
+}
+
+static gchar *
+weft_fp8_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules, GError **error)
+{
+  WeftFp8Quantizer *self = (WeftFp8Quantizer *) base;
+  const gchar *format =
+      weft_quantization_config_lookup_string (weft_quantizer_base_get_config (base), "scale_fmt");
+  g_autoptr (GString) json = g_string_new ("{\"quant_method\": ");
+
+  if (is_per_row (base))
+    g_string_append (json, "\"fbgemm_fp8\"");
+  else if (self->block[0] == 0)
+    g_string_append (json, "\"fp8\", \"activation_scheme\": \"dynamic\", \"weight_block_size\": null");
+  else
+    g_string_append_printf (
+        json,
+        "\"fp8\", \"activation_scheme\": \"dynamic\", \"weight_block_size\": [%" G_GINT64_FORMAT
+        ", %" G_GINT64_FORMAT "]",
+        self->block[0], self->block[1]);
+  if (g_strcmp0 (format, "ue8m0") == 0)
+    g_string_append (json, ", \"scale_fmt\": \"ue8m0\"");
+  g_string_append (json, ", \"modules_to_not_convert\": [");
+  append_names (json, skipped_modules);
+  g_string_append (json, "]}");
+  return g_string_free (g_steal_pointer (&json), FALSE);
+}
+
 static void
 weft_fp8_quantizer_class_init (WeftFp8QuantizerClass *klass)
 {
@@ -246,6 +416,9 @@ weft_fp8_quantizer_class_init (WeftFp8QuantizerClass *klass)
   klass->parent_class.configure = weft_fp8_quantizer_configure;
   klass->parent_class.describe = weft_fp8_quantizer_describe;
   klass->parent_class.dequantize = weft_fp8_quantizer_dequantize;
+  klass->parent_class.is_eligible = weft_fp8_quantizer_is_eligible;
+  klass->parent_class.quantize = weft_fp8_quantizer_quantize;
+  klass->parent_class.dup_config = weft_fp8_quantizer_dup_config;
 }
 
 WEFT_PLUGIN_DEFINE ("fp8", "FP8 weights with scales for blocks, rows or all of them", NULL, PACKAGE_VERSION,

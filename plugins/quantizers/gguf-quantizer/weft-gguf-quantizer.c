@@ -6,6 +6,8 @@
 typedef struct
 {
   WeftQuantizerBase parent_instance;
+  /* What quantising makes. */
+  const WeftGgufBlockType *type;
 } WeftGgufQuantizer;
 
 WEFT_DEFINE_QUANTIZER (WeftGgufQuantizer, weft_gguf_quantizer)
@@ -24,8 +26,18 @@ weft_gguf_quantizer_recognise (WeftQuantizerBase *base, WeftQuantizationConfig *
 static gboolean
 weft_gguf_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
 {
+  const gchar *name = weft_quantization_config_lookup_string (config, "type");
+
   weft_quantizer_base_add_part (base, WEFT_ROLE_CODES, "", "");
-  return TRUE;
+  if (weft_quantization_config_get_scheme (config) == NULL)
+    return TRUE;
+  ((WeftGgufQuantizer *) base)->type = name != NULL ? weft_gguf_block_type_from_name (name) : NULL;
+  if (((WeftGgufQuantizer *) base)->type != NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "expected the parameter 'type' to be a block type such as 'Q8_0', found '%s'",
+               name != NULL ? name : "");
+  return FALSE;
 }
 
 static const gchar *
@@ -85,6 +97,24 @@ weft_gguf_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weigh
   return values != NULL ? weft_tensor_cast (values, dtype, error) : NULL;
 }
 
+static gboolean
+weft_gguf_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  g_autoptr (WeftTensor) rows = weft_gguf_blocks_quantize (weft_packed_weight_get_dense (weight),
+                                                           ((WeftGgufQuantizer *) base)->type, error);
+
+  if (rows != NULL)
+    weft_packed_weight_set_part (weight, WEFT_ROLE_CODES, rows);
+  return rows != NULL;
+}
+
+static gchar *
+weft_gguf_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules, GError **error)
+{
+  return g_strdup_printf ("{\"quant_method\": \"gguf\", \"type\": \"%s\"}",
+                          ((WeftGgufQuantizer *) base)->type->name);
+}
+
 static void
 weft_gguf_quantizer_class_init (WeftGgufQuantizerClass *klass)
 {
@@ -92,6 +122,8 @@ weft_gguf_quantizer_class_init (WeftGgufQuantizerClass *klass)
   klass->parent_class.configure = weft_gguf_quantizer_configure;
   klass->parent_class.describe = weft_gguf_quantizer_describe;
   klass->parent_class.dequantize = weft_gguf_quantizer_dequantize;
+  klass->parent_class.quantize = weft_gguf_quantizer_quantize;
+  klass->parent_class.dup_config = weft_gguf_quantizer_dup_config;
 }
 
 WEFT_PLUGIN_DEFINE ("gguf-quantizer", "The block types of GGUF files", NULL, PACKAGE_VERSION, "Apache-2.0",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Affine groups as MLX writes them: codes in words of 32 bits, lowest bits first, a scale and a bias for each group of
  * columns. The value is code * scale + bias. */
+#include <math.h>
+
 #include "weft.h"
 
 #define ROLE_SCALE "scale"
@@ -104,6 +106,66 @@ weft_mlx_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight, WeftDtyp
   return values != NULL ? weft_tensor_cast (values, dtype, error) : NULL;
 }
 
+/* (max - min) / (2^b - 1), and not 0. */
+static void
+compute_scales (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
+{
+  const gfloat n_steps = (gfloat) GPOINTER_TO_INT (params);
+
+  for (gsize i = 0; i < n_values; i++)
+    output[i] = fmaxf ((inputs[0][i] - inputs[1][i]) / n_steps, 1e-8f);
+}
+
+/* Codes are computed with scales and biases that are not rounded yet. */
+static gboolean
+weft_mlx_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  WeftMlx *self = (WeftMlx *) base;
+  WeftTensor *dense = weft_packed_weight_get_dense (weight);
+  const WeftDtype dtype = weft_tensor_get_dtype (dense);
+  const gint64 block[] = { 1, self->group_size };
+  g_autoptr (WeftTensor) biases =
+      weft_tensor_reduce_blocks (dense, WEFT_BLOCK_STATISTIC_MINIMUM, block, 2, error);
+  g_autoptr (WeftTensor) maxima =
+      biases != NULL ? weft_tensor_reduce_blocks (dense, WEFT_BLOCK_STATISTIC_MAXIMUM, block, 2, error)
+                     : NULL;
+  g_autoptr (WeftTensor) scales = NULL;
+  g_autoptr (WeftTensor) codes = NULL;
+  g_autoptr (WeftTensor) words = NULL;
+  g_autoptr (WeftTensor) stored_scales = NULL;
+  g_autoptr (WeftTensor) stored_biases = NULL;
+
+  if (maxima != NULL)
+    scales = weft_tensor_compute ((WeftTensor *[]){ maxima, biases }, 2, compute_scales,
+                                  GINT_TO_POINTER ((1 << self->bits) - 1), NULL, error);
+  if (scales != NULL)
+    codes = weft_tensor_quantize (dense, scales, biases, block, 2, WEFT_QUANTIZE_FLAGS_BIAS, WEFT_DTYPE_U8,
+                                  (guint) self->bits, error);
+  if (codes != NULL)
+    words = weft_tensor_pack (codes, (guint) self->bits, WEFT_BIT_ORDER_DENSE, -1, WEFT_DTYPE_U32, error);
+  if (words != NULL)
+    stored_scales = weft_tensor_cast (scales, dtype, error);
+  if (stored_scales != NULL)
+    stored_biases = weft_tensor_cast (biases, dtype, error);
+  if (stored_biases == NULL)
+    return FALSE;
+  weft_packed_weight_set_part (weight, WEFT_ROLE_CODES, words);
+  weft_packed_weight_set_part (weight, ROLE_SCALE, stored_scales);
+  weft_packed_weight_set_part (weight, ROLE_BIAS, stored_biases);
+  return TRUE;
+}
+
+/* MLX tells by the tensors which modules were left dense. */
+static gchar *
+weft_mlx_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules, GError **error)
+{
+  WeftMlx *self = (WeftMlx *) base;
+
+  return g_strdup_printf ("{\"group_size\": %" G_GINT64_FORMAT ", \"bits\": %" G_GINT64_FORMAT
+                          ", \"mode\": \"affine\"}",
+                          self->group_size, self->bits);
+}
+
 static void
 weft_mlx_class_init (WeftMlxClass *klass)
 {
@@ -111,6 +173,8 @@ weft_mlx_class_init (WeftMlxClass *klass)
   klass->parent_class.configure = weft_mlx_configure;
   klass->parent_class.describe = weft_mlx_describe;
   klass->parent_class.dequantize = weft_mlx_dequantize;
+  klass->parent_class.quantize = weft_mlx_quantize;
+  klass->parent_class.dup_config = weft_mlx_dup_config;
 }
 
 WEFT_PLUGIN_DEFINE ("mlx", "Affine groups of MLX", NULL, PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,

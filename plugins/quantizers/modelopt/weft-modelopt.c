@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ModelOpt's checkpoints. NVFP4: two E2M1 codes a byte, an E4M3 scale for every 16 of them and one F32 scale for all, which
  * multiplies (compressed-tensors divides by its own). FP8: one scale for all, or for each row. */
+#include <math.h>
+
 #include "weft.h"
 
 #define ROLE_SCALE "scale"
@@ -8,6 +10,8 @@
 #define ROLE_INPUT_SCALE "input_scale"
 #define CODES_PER_BYTE 2
 #define GROUP_ELEMENTS 16
+#define E2M1_MAX 6
+#define E4M3_MAX 448
 
 typedef struct
 {
@@ -133,12 +137,106 @@ weft_modelopt_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *w
                                  MIN (weft_tensor_get_rank (codes), 2), dtype, error);
 }
 
+/* Quantising: NVFP4 */
+
+static void
+compute_global_scale (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
+{
+  for (gsize i = 0; i < n_values; i++)
+    output[i] = inputs[0][i] / (E2M1_MAX * E4M3_MAX);
+}
+
+/* From the smallest to the largest number of E4M3. */
+static void
+compute_group_scales (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
+{
+  for (gsize i = 0; i < n_values; i++)
+    {
+      gfloat scale = inputs[0][i] / (E2M1_MAX * inputs[1][i]);
+
+      output[i] = scale > 0 ? fminf (fmaxf (scale, 0x1p-9f), E4M3_MAX) : 1;
+    }
+}
+
+/* What brings the largest magnitude to the largest product of code and scale; no axes. */
+static WeftTensor *
+make_global_scale (WeftTensor *dense, GError **error)
+{
+  g_autoptr (WeftTensor) flat =
+      weft_tensor_reshape (dense, (gint64[]){ weft_tensor_get_n_elements (dense) }, 1, error);
+  g_autoptr (WeftTensor) magnitude =
+      flat != NULL
+          ? weft_tensor_reduce_blocks (flat, WEFT_BLOCK_STATISTIC_MAGNITUDE, (gint64[]){ 0 }, 1, error)
+          : NULL;
+  g_autoptr (WeftTensor) scale =
+      magnitude != NULL ? weft_tensor_compute (&magnitude, 1, compute_global_scale, NULL, NULL, error) : NULL;
+  g_autoptr (WeftTensor) once = scale != NULL ? weft_tensor_remember (scale, error) : NULL;
+
+  return once != NULL ? weft_tensor_reshape (once, NULL, 0, error) : NULL;
+}
+
+static WeftTensor *
+make_group_scales (WeftTensor *dense, WeftTensor *global, GError **error)
+{
+  static const gint64 group[] = { GROUP_ELEMENTS };
+  g_autoptr (WeftTensor) magnitudes =
+      weft_tensor_reduce_blocks (dense, WEFT_BLOCK_STATISTIC_MAGNITUDE, group, 1, error);
+  g_autoptr (WeftTensor) scales = magnitudes != NULL
+                                      ? weft_tensor_compute ((WeftTensor *[]){ magnitudes, global }, 2,
+                                                             compute_group_scales, NULL, NULL, error)
+                                      : NULL;
+
+  return scales != NULL ? weft_tensor_cast (scales, WEFT_DTYPE_F8_E4M3, error) : NULL;
+}
+
+static gboolean
+weft_modelopt_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  static const gint64 group[] = { GROUP_ELEMENTS };
+  WeftTensor *dense = weft_packed_weight_get_dense (weight);
+  g_autoptr (WeftTensor) global = make_global_scale (dense, error);
+  g_autoptr (WeftTensor) scales = global != NULL ? make_group_scales (dense, global, error) : NULL;
+  g_autoptr (WeftTensor) products =
+      scales != NULL ? weft_tensor_dequantize (scales, global, NULL, NULL, 0, WEFT_DTYPE_F32, error) : NULL;
+  g_autoptr (WeftTensor) codes =
+      products != NULL ? weft_tensor_quantize (dense, products, NULL, group, 1, WEFT_QUANTIZE_FLAGS_NONE,
+                                               WEFT_DTYPE_F4, 0, error)
+                       : NULL;
+  g_autoptr (WeftTensor) packed =
+      codes != NULL ? weft_tensor_pack (codes, 4, WEFT_BIT_ORDER_DENSE, -1, WEFT_DTYPE_U8, error) : NULL;
+
+  if (packed == NULL)
+    return FALSE;
+  weft_packed_weight_set_part (weight, WEFT_ROLE_CODES, packed);
+  weft_packed_weight_set_part (weight, ROLE_SCALE, scales);
+  weft_packed_weight_set_part (weight, ROLE_GLOBAL_SCALE, global);
+  return TRUE;
+}
+
+static gchar *
+weft_modelopt_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules,
+                                    GError **error)
+{
+  g_autoptr (GString) json = g_string_new (
+      "{\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\", \"group_size\": 16, \"ignore\": [");
+
+  for (guint i = 0; skipped_modules[i] != NULL; i++)
+    {
+      g_string_append (json, i > 0 ? ", " : "");
+      weft_json_append_text (json, skipped_modules[i], FALSE);
+    }
+  g_string_append (json, "]}");
+  return g_string_free (g_steal_pointer (&json), FALSE);
+}
+
 static void
 weft_modelopt_quantizer_class_init (WeftModeloptQuantizerClass *klass)
 {
   klass->parent_class.configure = weft_modelopt_quantizer_configure;
   klass->parent_class.describe = weft_modelopt_quantizer_describe;
   klass->parent_class.dequantize = weft_modelopt_quantizer_dequantize;
+  klass->parent_class.quantize = weft_modelopt_quantizer_quantize;
+  klass->parent_class.dup_config = weft_modelopt_quantizer_dup_config;
 }
 
 WEFT_PLUGIN_DEFINE ("modelopt", "ModelOpt's NVFP4 and FP8", NULL, PACKAGE_VERSION, "Apache-2.0",
