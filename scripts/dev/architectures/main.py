@@ -19,13 +19,21 @@ import sample
 
 
 def known_configs(folder):
+    """{model type: configs, nested ones too}"""
     found = {}
+
+    def add(config):
+        if isinstance(config, dict) and "model_type" in config and config not in found.setdefault(config["model_type"], []):
+            found[config["model_type"]].append(config)
+        for v in config.values():
+            if isinstance(v, dict):
+                add(v)
+
     if folder:
         for name in sorted(os.listdir(folder)):
             path = os.path.join(folder, name, "config.json")
             if os.path.exists(path):
-                config = json.load(open(path))
-                found.setdefault(config["model_type"], []).append(config)
+                add(json.load(open(path)))
     return found
 
 
@@ -49,11 +57,19 @@ def families(options):
                 continue
             one.observe(options.rounds, seconds=options.seconds)
             gathered = time.time()
-            one.define()
-            one.write()
-            one.write_configs(extra | COMMON)
-            learned = time.time()
-            report = prove_family(one, options.unseen)
+            for turn in range(4):  # what differs is learned from, until nothing does; the last proof is on configs never seen
+                one.define()
+                one.write()
+                one.write_configs(extra | COMMON)
+                learned = time.time()
+                report = prove_family(one, options.unseen, 1000 + 100 * turn)
+                if not any(r["seen"] for r in report.values()) or turn == 3:
+                    break
+                for r in report.values():
+                    for o in r["seen"]:
+                        one.observations += o
+            for r in report.values():
+                del r["seen"]
         except Exception as e:
             traceback.print_exc()
             print(f"{name}: {type(e).__name__}: {e}", flush=True)
@@ -145,14 +161,18 @@ def layers_json(extra):
 
 def prove_family(one, configs, seed=1000):
     data = Memory(one.folder, one.file, CACHE[0])
-    report = {}
+    report, counted = {}, {}
     for n, (cls, config_class) in enumerate(one.defined):
         known = one.samplers.get(config_class)
         sampler = sample.Sampler(config_class, [*one.modules, sys.modules[config_class.__module__]], seed + n)
         sampler.start()
         sampler.base, sampler.relevant, sampler.fails, sampler.tries = dict(known.base), known.relevant, dict(known.fails), dict(known.tries)
-        tried, wrong = proving.prove_class(data, one.file, cls, config_class, family.config_key(config_class), sampler, configs)
-        report[cls.__name__] = {"configs": tried, "different": len(wrong), "examples": wrong[:2]}
+        siblings = sum(1 for _, c in one.defined if c is config_class)
+        count = configs if counted.get(config_class, 0) < 1 else max(1, -(-configs // siblings))
+        counted[config_class] = counted.get(config_class, 0) + 1
+        tried, wrong = proving.prove_class(data, one.file, cls, config_class, family.config_key(config_class), sampler, count)
+        learnable = not any("no architecture data" in t for found, _, _ in wrong for t in found)
+        report[cls.__name__] = {"seen": [o for _, _, o in wrong] if learnable else [], "configs": tried, "different": len(wrong), "examples": [(f, c) for f, c, _ in wrong[:2]]}
     return report
 
 

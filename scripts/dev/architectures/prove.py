@@ -52,7 +52,7 @@ def differences(module, root, default=torch.bfloat16, limit=3):
         return found[:limit]
     for (p, m), (_, n) in zip(modules, mine_modules):
         bases = [c.__name__ for c in type(m).__mro__[1:-1]]
-        if type(m).__name__.startswith("Parametrized"):
+        if type(m).__name__.startswith("Parametriz"):
             continue
         if bases != n.bases:
             found.append(f"module {p}: bases {bases} not {n.bases}")
@@ -134,5 +134,5 @@ def prove_class(data, file, cls, config_class, key, sampler, configs, strength=(
         except Exception as e:
             found = [f"{type(e).__name__}: {e}"[:300]]
         if found:
-            wrong.append((found, {str(k): v for k, v in changes.items()}))
+            wrong.append((found, {str(k): v for k, v in changes.items()}, [f.exit_state for f in session.frames if f.exit_state is not None]))
     return tried, wrong

@@ -5,6 +5,7 @@ An expression is relative to the constructor (a "frame") it was used in: names a
 """
 import builtins
 import copy
+import functools
 import inspect
 import math
 import re
@@ -300,9 +301,14 @@ def _extreme(name, function):
 
 TRACED = {"int": traced_int, "range": traced_range, "len": traced_len, "sum": traced_sum, "max": _extreme("max", builtins.max), "min": _extreme("min", builtins.min)}
 _injected = set()
+_armed = _injected_at = 0
 
 
 def inject(skip=()):
+    global _injected_at
+    if _injected_at == len(sys.modules):
+        return
+    _injected_at = len(sys.modules)
     for name, module in list(sys.modules.items()):
         if name in _injected or module is None or not name.startswith("transformers"):
             continue
@@ -382,7 +388,7 @@ class Frame:
         self.conditions = set()
         self.auto = None
         self.post_init = None
-        self.items = None
+        self.region = None
 
 
 class Registered:
@@ -402,6 +408,7 @@ class Session:
         self.by_cid = {}
         self.keep = []
         self.frames = []
+        self.frames_by_id = {}
 
     NOISE = {"dtype", "transformers_version", "architectures", "_name_or_path", "label2id", "name_or_path"}
 
@@ -487,6 +494,7 @@ _building = []
 LEAVES = set()
 
 
+@functools.lru_cache(maxsize=None)
 def _signature(cls):
     for owner in cls.__mro__:
         init = owner.__dict__.get("__init__")
@@ -496,6 +504,11 @@ def _signature(cls):
         if not any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
             return signature
     return None
+
+
+@functools.lru_cache(maxsize=None)
+def _is_own(cls):
+    return inspect.signature(getattr(cls.__init__, "_weft_original", cls.__init__)) == _signature(cls)
 
 
 def _bind(cls, module, args, kwargs):
@@ -514,6 +527,7 @@ def _bind(cls, module, args, kwargs):
 
 def _enter(module, args, kwargs):
     frame = Frame(module, Frame.current)
+    session.frames_by_id[frame.id] = frame
     leaf = type(module) in LEAVES
     named, signature = _bind(type(module), module, args, kwargs)
     replaced = {}
@@ -555,8 +569,7 @@ def _enter(module, args, kwargs):
         return frame, args, kwargs
     if any(p.kind is p.POSITIONAL_ONLY for p in signature.parameters.values()):
         return frame, args, kwargs
-    own = inspect.signature(getattr(type(module).__init__, "_weft_original", type(module).__init__))
-    if own == signature:
+    if _is_own(type(module)):
         return frame, (), replaced
     # a constructor that only passes on *args: keep the positions
     count = len(args)
@@ -606,6 +619,10 @@ CONTAINERS = {nn.ModuleList, nn.Sequential, nn.ModuleDict, nn.ParameterList, nn.
 
 def arm_modules():
     """Wraps the constructors of all module classes that exist by now."""
+    global _armed
+    if _armed == len(sys.modules):
+        return
+    _armed = len(sys.modules)
     todo, seen = [nn.Module], set()
     while todo:
         cls = todo.pop()
@@ -623,6 +640,10 @@ def arm(pretrained_config, pretrained_model, auto_base, leaves, exit_function):
     Config = pretrained_config
     EXIT = exit_function
     LEAVES.update(leaves)
+    for cls in leaves:  # values do not matter
+        for name in ("reset_parameters", "_reset_parameters"):
+            if name in cls.__dict__ or (name == "reset_parameters" and hasattr(cls, name)):
+                setattr(cls, name, lambda self: None)
     _keep_shape(nn.Parameter)
     _keep_shape(nn.Buffer)
 
@@ -651,6 +672,8 @@ def arm(pretrained_config, pretrained_model, auto_base, leaves, exit_function):
         return post_init(self)
 
     pretrained_model.post_init = recorded_post_init
+    init_weights = pretrained_model.init_weights
+    pretrained_model.init_weights = lambda self: None if session is not None else init_weights(self)  # values do not matter
 
     def arm_factory(cls):
         original = cls.__dict__["from_config"].__func__
@@ -658,6 +681,12 @@ def arm(pretrained_config, pretrained_model, auto_base, leaves, exit_function):
         def from_config(kind, config, **kwargs):
             if session is None:
                 return original(kind, config, **kwargs)
+            try:  # the class may be imported only now
+                kind._model_mapping[type(config)]
+            except Exception:
+                pass
+            arm_modules()
+            inject()
             MARK.append((kind.__name__, config))
             try:
                 return original(kind, config, **kwargs)
