@@ -9,6 +9,7 @@ extern const WeftCommandEntry weft_explain_command;
 extern const WeftCommandEntry weft_diff_command;
 extern const WeftCommandEntry weft_verify_command;
 extern const WeftCommandEntry weft_inspect_command;
+extern const WeftCommandEntry weft_model_command;
 extern const WeftCommandEntry weft_mappings_command;
 extern const WeftCommandEntry weft_lint_command;
 extern const WeftCommandEntry weft_op_command;
@@ -23,6 +24,7 @@ const WeftCommandEntry *const weft_command_entries[] = {
   &weft_diff_command,
   &weft_verify_command,
   &weft_inspect_command,
+  &weft_model_command,
   &weft_mappings_command,
   &weft_lint_command,
   &weft_op_command,
