@@ -55,6 +55,7 @@
 #include "checkpoint/weft-shard.h"
 #include "checkpoint/weft-sink.h"
 #include "pipeline/weft-comparison.h"
+#include "pipeline/weft-adapter.h"
 #include "pipeline/weft-load-options.h"
 #include "pipeline/weft-load-plan.h"
 #include "pipeline/weft-load-report.h"

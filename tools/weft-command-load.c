@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "base/weft-json.h"
 #include "base/weft-text.h"
 #include "mapping/weft-mapping.h"
+#include "pipeline/weft-adapter.h"
 #include "weft-command-output.h"
 
 /* How many findings of a kind are printed before the rest is counted. */
@@ -224,6 +226,8 @@ weft_command_load_options (const WeftCommandSource *source, const WeftCommandRul
   weft_load_options_set_flags (options, flags);
   if (rules == NULL)
     return g_steal_pointer (&options);
+  if (!weft_command_add_fusion (&rules->fusion, options, error))
+    return NULL;
   if (rules->dtype != NULL && !weft_load_options_set_dtype (options, rules->dtype, &cause))
     {
       refuse_option ("--dtype", cause, error);
@@ -233,6 +237,44 @@ weft_command_load_options (const WeftCommandSource *source, const WeftCommandRul
     return NULL;
   weft_load_options_set_flags (options, flags);
   return g_steal_pointer (&options);
+}
+
+/* An adapter that is converted as if it were a model would keep every name: says what is missing. */
+static gboolean
+refuse_bare_adapter (WeftCheckpoint *checkpoint, GError **error)
+{
+  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, "adapter_config.json", NULL) : NULL;
+
+  if (path == NULL || weft_checkpoint_get_config (checkpoint) != NULL
+      || !g_file_test (path, G_FILE_TEST_IS_REGULAR))
+    return TRUE;
+  weft_command_set_usage_error (error, "%s is an adapter; say with --base DIR which model it is for",
+                                weft_checkpoint_get_path (checkpoint));
+  return FALSE;
+}
+
+WeftLoadPlan *
+weft_command_new_plan (WeftCheckpoint *checkpoint, WeftLoadOptions *options, const WeftCommandRules *rules,
+                       GError **error)
+{
+  g_autofree gchar *path = NULL;
+  g_autoptr (JsonNode) config = NULL;
+
+  if (rules->base == NULL && rules->adapter_name != NULL)
+    weft_command_set_usage_error (error, "--adapter-name goes with --base");
+  if (rules->base == NULL)
+    return rules->adapter_name == NULL && refuse_bare_adapter (checkpoint, error)
+               ? weft_load_plan_new (checkpoint, options, error)
+               : NULL;
+  path = g_file_test (rules->base, G_FILE_TEST_IS_DIR) ? g_build_filename (rules->base, "config.json", NULL)
+                                                       : g_strdup (rules->base);
+  config = weft_json_load_file (path, error);
+  if (config == NULL)
+    return NULL;
+  return weft_load_plan_new_for_adapter (checkpoint, config, path,
+                                         rules->adapter_name != NULL ? rules->adapter_name : "default",
+                                         options, error);
 }
 
 WeftSafetensorsSink *

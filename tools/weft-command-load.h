@@ -5,7 +5,7 @@
 #include "checkpoint/weft-checkpoint.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-load-plan.h"
-#include "weft-command-entry.h"
+#include "weft-command-fusion.h"
 
 typedef struct
 {
@@ -28,6 +28,9 @@ typedef struct
   gboolean ignores_mismatched;
   gboolean drops_unexpected;
   gchar *strict;
+  gchar *base;
+  gchar *adapter_name;
+  WeftCommandFusion fusion;
 } WeftCommandRules;
 
 typedef struct
@@ -110,13 +113,14 @@ typedef struct
   }
 
 #define WEFT_COMMAND_RULES_OPTIONS(type, member)                                                       \
-  { "dtype",                                                                                           \
-    'd',                                                                                               \
-    0,                                                                                                 \
-    G_OPTION_ARG_STRING,                                                                               \
-    WEFT_COMMAND_OPTION (type, member.dtype),                                                          \
-    "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16",     \
-    "D" },                                                                                             \
+  WEFT_COMMAND_FUSION_OPTIONS (type, member.fusion),                                                   \
+      { "dtype",                                                                                       \
+        'd',                                                                                           \
+        0,                                                                                             \
+        G_OPTION_ARG_STRING,                                                                           \
+        WEFT_COMMAND_OPTION (type, member.dtype),                                                      \
+        "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16", \
+        "D" },                                                                                         \
       { "allow-missing",                                                                               \
         0,                                                                                             \
         0,                                                                                             \
@@ -193,6 +197,9 @@ WeftCheckpoint *weft_command_open_source (const gchar *path, const WeftCommandSo
 WeftModuleTree *weft_command_load_tree (const WeftCommandSource *source, GError **error);
 WeftLoadOptions *weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules,
                                             GError **error);
+/* A plan for a checkpoint, or, with --base, for an adapter. */
+WeftLoadPlan *weft_command_new_plan (WeftCheckpoint *checkpoint, WeftLoadOptions *options,
+                                     const WeftCommandRules *rules, GError **error);
 WeftSafetensorsSink *weft_command_open_sink (const WeftCommandDestination *destination,
                                              const gchar *source_path, GError **error);
 

@@ -34,6 +34,7 @@ static const WeftCommandExample convert_examples[] = {
   { "With the dtypes that the model's runtime uses", "weft convert Mixtral-8x7B -o out --dtype auto" },
   { "With a renaming of your own",
     "weft convert my-model -o out --key-mapping '^encoder\\.=model.encoder.'" },
+  { "A LoRA adapter, by the rules of its model", "weft convert my-adapter --base Mixtral-8x7B -o out" },
   { "An unknown model, by rules from a file", "weft convert my-model -o out --mapping my-rules.json" },
   { NULL, NULL },
 };
@@ -133,7 +134,7 @@ make_plan (WeftCommandCall *call, GError **error)
   weft_load_options_set_max_shard_bytes (load_options, max_shard_bytes);
   weft_load_options_set_is_hashed (load_options, options->is_hashed);
   checkpoint = weft_command_open_source (call->arguments[0], &options->source, call, error);
-  return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
+  return checkpoint != NULL ? weft_command_new_plan (checkpoint, load_options, &options->rules, error) : NULL;
 }
 
 static gint
@@ -192,6 +193,8 @@ const WeftCommandEntry weft_convert_command = {
       "Nothing is dropped silently: tensors that the model does not know are listed and carried along; missing, mismatched or "
       "failed ones stop the run before anything is written. Weights that are not read (other formats, shards that the index does "
       "not list) are named and left where they are.\n\n"
+      "With --base, SRC is a folder with a LoRA adapter (adapter_config.json, adapter_model.safetensors). It follows the rules of "
+      "its model: experts' matrices are fused as the experts are, and the config says so.\n\n"
       "--force and --in-place remove from the folder that they replace only what was read, copied or is replaced by name; whatever "
       "else is in it stays in DST.weft-old.",
   .min_arguments = 1,

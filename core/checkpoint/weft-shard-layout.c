@@ -615,6 +615,25 @@ weft_shard_layout_get_n_files (WeftShardLayout *self)
 }
 
 /**
+ * weft_shard_layout_set_single_name:
+ * @self: a layout
+ * @name: (type filename): a name for the file, such as `adapter_model.safetensors`
+ *
+ * Names the file of a layout that has one. A layout of several files keeps the usual names.
+ *
+ * Since: 1.0
+ */
+void
+weft_shard_layout_set_single_name (WeftShardLayout *self, const gchar *name)
+{
+  g_return_if_fail (strchr (name, '/') == NULL);
+  if (self->files->len != 1)
+    return;
+  g_free (get_file (self, 0)->name);
+  get_file (self, 0)->name = g_strdup (name);
+}
+
+/**
  * weft_shard_layout_get_file_name:
  * @self: a layout
  * @file: which file

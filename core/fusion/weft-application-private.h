@@ -11,6 +11,8 @@ typedef struct
   WeftModuleTree *tree;
   WeftTransformList *transforms;
   WeftPatchMapping *patches;
+  /* WeftReplacementPlan, in the order they were applied. */
+  GPtrArray *plans;
   /* Path of a replaced module -> who asked. */
   GHashTable *replaced;
   /* Full names of the tensors that the rules take in, and that they make -> who asked. */

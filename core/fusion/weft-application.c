@@ -40,6 +40,7 @@ weft_applied_state_new (WeftModuleTree *tree)
   self->tree = g_object_ref (tree);
   self->transforms = weft_transform_list_new ();
   self->patches = weft_patch_mapping_new ();
+  self->plans = g_ptr_array_new_with_free_func (g_object_unref);
   self->replaced = new_texts ();
   self->taken = new_texts ();
   self->made = new_texts ();
@@ -53,6 +54,7 @@ weft_applied_state_free (WeftAppliedState *self)
   g_object_unref (self->tree);
   g_object_unref (self->transforms);
   g_object_unref (self->patches);
+  g_ptr_array_unref (self->plans);
   g_hash_table_unref (self->replaced);
   g_hash_table_unref (self->taken);
   g_hash_table_unref (self->made);
@@ -78,6 +80,8 @@ copy_state (const WeftAppliedState *state)
 
   weft_transform_list_append_list (copy->transforms, state->transforms);
   g_set_object (&copy->patches, state->patches);
+  for (guint i = 0; i < state->plans->len; i++)
+    g_ptr_array_add (copy->plans, g_object_ref (state->plans->pdata[i]));
   copy_texts (state->replaced, copy->replaced);
   copy_texts (state->taken, copy->taken);
   copy_texts (state->made, copy->made);
@@ -311,5 +315,6 @@ weft_application_run (const WeftAppliedState *state, WeftReplacementPlan *plan, 
           return NULL;
         }
     }
+  g_ptr_array_add (next->plans, g_object_ref (plan));
   return install (parts, next, error) ? g_steal_pointer (&next) : NULL;
 }

@@ -520,3 +520,58 @@ weft_replacement_executor_dup_parallel_styles (WeftReplacementExecutor *self)
     g_variant_builder_add (builder, "{ss}", self->state->styles->pdata[i], self->state->styles->pdata[i + 1]);
   return g_variant_ref_sink (g_variant_builder_end (builder));
 }
+
+static void
+add_rules (JsonBuilder *builder, WeftTransformList *rules)
+{
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (rules); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (rules, i);
+      JsonNode *node = json_node_new (JSON_NODE_OBJECT);
+
+      json_node_take_object (node, weft_weight_transform_to_json (rule));
+      json_builder_begin_object (builder);
+      json_builder_set_member_name (builder, "scope");
+      json_builder_add_string_value (builder, weft_weight_transform_get_scope_prefix (rule));
+      json_builder_set_member_name (builder, "origin");
+      json_builder_add_string_value (builder, weft_weight_transform_get_origin (rule));
+      json_builder_set_member_name (builder, "rule");
+      json_builder_add_value (builder, node);
+      json_builder_end_object (builder);
+    }
+}
+
+/**
+ * weft_replacement_executor_to_json:
+ * @self: an executor
+ *
+ * Returns: (transfer full): an object: `modules` that were replaced (`fqns`, `class`, `new_class`, `target`, `options`, `origin`),
+ *   `rules` of the second stage (`scope`, `origin`, `rule`), `parallel_styles` (name to style)
+ * Since: 1.0
+ */
+JsonNode *
+weft_replacement_executor_to_json (WeftReplacementExecutor *self)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+
+  json_builder_begin_object (builder);
+  json_builder_set_member_name (builder, "modules");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < self->state->plans->len; i++)
+    weft_replacement_plan_add_to_json (self->state->plans->pdata[i], builder, self->state->tree);
+  json_builder_end_array (builder);
+  json_builder_set_member_name (builder, "rules");
+  json_builder_begin_array (builder);
+  add_rules (builder, self->state->transforms);
+  json_builder_end_array (builder);
+  json_builder_set_member_name (builder, "parallel_styles");
+  json_builder_begin_object (builder);
+  for (guint i = 0; i + 1 < self->state->styles->len; i += 2)
+    {
+      json_builder_set_member_name (builder, self->state->styles->pdata[i]);
+      json_builder_add_string_value (builder, self->state->styles->pdata[i + 1]);
+    }
+  json_builder_end_object (builder);
+  json_builder_end_object (builder);
+  return json_builder_get_root (builder);
+}

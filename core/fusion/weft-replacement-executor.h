@@ -61,4 +61,6 @@ WEFT_PUBLIC WeftPatchMapping *weft_replacement_executor_get_patch_mapping (WeftR
 WEFT_PUBLIC GStrv weft_replacement_executor_list_replaced (WeftReplacementExecutor *self);
 WEFT_PUBLIC GVariant *weft_replacement_executor_dup_parallel_styles (WeftReplacementExecutor *self);
 
+WEFT_PUBLIC JsonNode *weft_replacement_executor_to_json (WeftReplacementExecutor *self);
+
 G_END_DECLS

@@ -4,6 +4,7 @@
 
 #include "fusion/weft-fusion-target-private.h"
 #include "fusion/weft-replacement-plan.h"
+#include "model/weft-module-tree.h"
 
 typedef struct
 {
@@ -23,5 +24,8 @@ void weft_replacement_plan_add_note (WeftReplacementPlan *self, const gchar *not
 const WeftReplacementStep *weft_replacement_plan_get_step (WeftReplacementPlan *self, guint module);
 /* The step that selected the module at @fqn, or NULL. */
 const WeftReplacementStep *weft_replacement_plan_find (WeftReplacementPlan *self, const gchar *fqn);
+/* Adds each module, with its new class if @tree is the skeleton in which it was replaced. */
+void weft_replacement_plan_add_to_json (WeftReplacementPlan *self, JsonBuilder *builder,
+                                        WeftModuleTree *tree);
 /* Puts the steps in the order of their paths, parents first. */
 void weft_replacement_plan_sort (WeftReplacementPlan *self);

@@ -226,14 +226,20 @@ add_strings (JsonBuilder *builder, const gchar *member, GStrv strings)
 }
 
 static void
-add_step (JsonBuilder *builder, const WeftReplacementStep *step)
+add_step (JsonBuilder *builder, const WeftReplacementStep *step, WeftModuleTree *tree)
 {
   JsonNode *options = json_node_init_object (json_node_alloc (), step->target->options);
+  g_autoptr (WeftModule) now = tree != NULL ? weft_module_tree_find_module (tree, step->fqns[0]) : NULL;
 
   json_builder_begin_object (builder);
   add_strings (builder, "fqns", step->fqns);
   json_builder_set_member_name (builder, "class");
   json_builder_add_string_value (builder, step->old_class);
+  if (now != NULL)
+    {
+      json_builder_set_member_name (builder, "new_class");
+      json_builder_add_string_value (builder, weft_module_get_class_name (now));
+    }
   json_builder_set_member_name (builder, "target");
   json_builder_add_string_value (builder, step->target->name);
   json_builder_set_member_name (builder, "options");
@@ -241,6 +247,13 @@ add_step (JsonBuilder *builder, const WeftReplacementStep *step)
   json_builder_set_member_name (builder, "origin");
   json_builder_add_string_value (builder, step->origin);
   json_builder_end_object (builder);
+}
+
+void
+weft_replacement_plan_add_to_json (WeftReplacementPlan *self, JsonBuilder *builder, WeftModuleTree *tree)
+{
+  for (guint i = 0; i < self->steps->len; i++)
+    add_step (builder, self->steps->pdata[i], tree);
 }
 
 /**
@@ -259,8 +272,7 @@ weft_replacement_plan_to_json (WeftReplacementPlan *self)
   json_builder_begin_object (builder);
   json_builder_set_member_name (builder, "modules");
   json_builder_begin_array (builder);
-  for (guint i = 0; i < self->steps->len; i++)
-    add_step (builder, self->steps->pdata[i]);
+  weft_replacement_plan_add_to_json (self, builder, NULL);
   json_builder_end_array (builder);
   add_strings (builder, "notes", notes);
   json_builder_end_object (builder);

@@ -39,11 +39,17 @@ struct _WeftLoadPlan
   WeftReplacementExecutor *stored_fusion;
   /* WeftStage: behind the conversions, in their order. */
   GPtrArray *stages;
+  /* For each input of the first stage the conversion that makes it; NULL if there is no stage. */
+  GPtrArray *runtime_conversions;
   WeftStateDict *outputs;
   /* Names that a conversion gives and the caller wants left out. */
   GHashTable *left_out;
   WeftLoadReport *report;
   guint n_known;
+  /* Name of a file beside the weights -> GBytes, what is written in its place. */
+  GHashTable *replaced_files;
+  /* (nullable): name of the one file of weights that is written, in place of the usual one. */
+  gchar *file_name;
   /* What values told, once: see weft_load_plan_check_values(). NULL before. */
   GMutex value_lock;
   WeftLoadReport *value_report;
@@ -51,6 +57,8 @@ struct _WeftLoadPlan
   GHashTable *lossy_by_values;
 };
 
+/* Writes @content in place of a file that the checkpoint has beside its weights; reverting brings the file back. */
+void weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content);
 /* Finds what the options and the config ask for. */
 gboolean weft_load_plan_prepare_dtypes (WeftLoadPlan *self, GError **error);
 /* What the sources that meet in a conversion are read as; invalid: as they are stored. */

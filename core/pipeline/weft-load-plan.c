@@ -39,12 +39,15 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->fusion);
   g_clear_object (&self->stored_fusion);
   g_clear_pointer (&self->stages, g_ptr_array_unref);
+  g_clear_pointer (&self->runtime_conversions, g_ptr_array_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_object (&self->outputs);
   g_clear_object (&self->report);
   g_clear_object (&self->value_report);
   g_clear_pointer (&self->lossy_by_values, g_hash_table_unref);
   g_mutex_clear (&self->value_lock);
+  g_clear_pointer (&self->replaced_files, g_hash_table_unref);
+  g_free (self->file_name);
   G_OBJECT_CLASS (weft_load_plan_parent_class)->finalize (object);
 }
 
@@ -67,6 +70,14 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->report = weft_load_report_new ();
   self->lossy_by_values = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   g_mutex_init (&self->value_lock);
+  self->replaced_files =
+      g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
+}
+
+void
+weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content)
+{
+  g_hash_table_replace (self->replaced_files, g_strdup (name), g_bytes_ref (content));
 }
 
 gboolean
@@ -364,7 +375,11 @@ check_fit (WeftLoadPlan *self, GError **error)
   g_autofree gchar *found = NULL;
   g_autofree gchar *nearest = NULL;
 
-  if (n_expected == 0 || !weft_fit_is_too_small (n_published, self->n_known, n_expected, count_given (self)))
+  if (n_published == 0 || n_expected == 0)
+    return TRUE;
+  if (self->n_known > 0
+      && !(weft_fit_is_chance (self->n_known, n_published)
+           && weft_fit_is_chance (count_given (self), n_expected)))
     return TRUE;
   found = self->n_known == 0 ? g_strdup_printf ("none of the %u", n_published)
                              : g_strdup_printf ("%u of the %u", self->n_known, n_published);
@@ -886,6 +901,32 @@ WeftTransformList *
 weft_load_plan_get_transforms (WeftLoadPlan *self)
 {
   return self->transforms;
+}
+
+/**
+ * weft_load_plan_get_module_tree:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): what is known of the model, before anything is replaced in it
+ * Since: 1.0
+ */
+WeftModuleTree *
+weft_load_plan_get_module_tree (WeftLoadPlan *self)
+{
+  return self->tree;
+}
+
+/**
+ * weft_load_plan_get_fusion:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): what is replaced in the model, by which rules; %NULL: nothing
+ * Since: 1.0
+ */
+WeftReplacementExecutor *
+weft_load_plan_get_fusion (WeftLoadPlan *self)
+{
+  return self->fusion;
 }
 
 /**

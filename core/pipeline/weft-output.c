@@ -74,6 +74,20 @@ add_config (WeftLoadPlan *plan, WeftSafetensorsSink *sink, gchar **original, GEr
   return weft_safetensors_sink_add_text (sink, "config.json", bytes, error);
 }
 
+/* Files beside the weights that are not carried along as they are. */
+static gboolean
+add_replaced_files (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GError **error)
+{
+  GHashTableIter iter;
+  gpointer name, content;
+
+  g_hash_table_iter_init (&iter, plan->replaced_files);
+  while (g_hash_table_iter_next (&iter, &name, &content))
+    if (!weft_safetensors_sink_add_text (sink, name, content, error))
+      return FALSE;
+  return TRUE;
+}
+
 gboolean
 weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable *cancellable, GError **error)
 {
@@ -88,6 +102,8 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   layout = lay_out (plan, error);
   if (layout == NULL)
     return FALSE;
+  if (plan->file_name != NULL)
+    weft_shard_layout_set_single_name (layout, plan->file_name);
   weft_safetensors_sink_set_layout (sink, layout);
   if (!add_config (plan, sink, &original_config, error))
     return FALSE;
@@ -97,5 +113,6 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   fingerprint = hash_plan (provenance);
   weft_safetensors_sink_set_fingerprint (sink, fingerprint);
   return weft_safetensors_sink_is_single_file (sink)
-         || weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, provenance, error);
+         || (add_replaced_files (plan, sink, error)
+             && weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, provenance, error));
 }

@@ -27,6 +27,8 @@ typedef struct
   GPtrArray *hashes;
   /* The record that the source itself had, as text, if it was the output of a conversion. */
   gchar *previous;
+  /* Name of a file beside the weights that was written in another form -> GBytes, its text. */
+  GHashTable *replaced_files;
   gchar *index_name;
   GBytes *index;
   GPtrArray *conversions;

@@ -267,6 +267,38 @@ append_previous (GString *json, WeftCheckpoint *checkpoint, GError **error)
   return TRUE;
 }
 
+/* Files beside the weights that the output has in another form: their text, so that it comes back. */
+static gboolean
+append_replaced_files (GString *json, WeftLoadPlan *plan, GError **error)
+{
+  const gchar *folder = weft_checkpoint_get_folder (plan->checkpoint);
+  g_autoptr (GList) names = g_hash_table_get_keys (plan->replaced_files);
+
+  if (names == NULL || folder == NULL)
+    return TRUE;
+  names = g_list_sort (names, (GCompareFunc) strcmp);
+  g_string_append (json, "  \"replaced_files\": {");
+  for (GList *name = names; name != NULL; name = name->next)
+    {
+      g_autofree gchar *path = g_build_filename (folder, name->data, NULL);
+      g_autofree gchar *text = NULL;
+      g_autoptr (GError) local_error = NULL;
+
+      if (!g_file_get_contents (path, &text, NULL, &local_error) || !g_utf8_validate (text, -1, NULL))
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path,
+                       local_error != NULL ? local_error->message : "it is no UTF-8 text");
+          return FALSE;
+        }
+      g_string_append (json, name == names ? "" : ", ");
+      append_text (json, name->data);
+      g_string_append (json, ": ");
+      append_text (json, text);
+    }
+  g_string_append (json, "},\n");
+  return TRUE;
+}
+
 GBytes *
 weft_provenance_write (WeftLoadPlan *plan, const gchar *original_config, GCancellable *cancellable,
                        GError **error)
@@ -277,7 +309,7 @@ weft_provenance_write (WeftLoadPlan *plan, const gchar *original_config, GCancel
 
   g_string_append_printf (json, "%d, \"weft\": \"%s\", \"dtype\": \"%s\",\n", WEFT_PROVENANCE_VERSION,
                           WEFT_VERSION, weft_load_options_get_dtype (plan->options));
-  if (!append_previous (json, plan->checkpoint, error))
+  if (!append_previous (json, plan->checkpoint, error) || !append_replaced_files (json, plan, error))
     return NULL;
   if (original_config != NULL)
     {
@@ -332,6 +364,7 @@ weft_provenance_free (WeftProvenance *self)
   g_clear_pointer (&self->headers, g_ptr_array_unref);
   g_clear_pointer (&self->hashes, g_ptr_array_unref);
   g_free (self->index_name);
+  g_clear_pointer (&self->replaced_files, g_hash_table_unref);
   g_free (self->previous);
   g_free (self->checksum);
   g_clear_pointer (&self->index, g_bytes_unref);
@@ -693,6 +726,33 @@ read_stages (WeftProvenance *self, JsonNode *root, const gchar *path, GError **e
   return TRUE;
 }
 
+/* Files that were written in another form, by name. */
+static gboolean
+read_replaced_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+{
+  JsonNode *node = weft_json_lookup (root, "replaced_files");
+  JsonObjectIter iter;
+  const gchar *name;
+  JsonNode *text;
+
+  self->replaced_files =
+      g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
+  if (node == NULL)
+    return TRUE;
+  if (!JSON_NODE_HOLDS_OBJECT (node))
+    return refuse (path, "'replaced_files' is no object", error);
+  json_object_iter_init (&iter, json_node_get_object (node));
+  while (json_object_iter_next (&iter, &name, &text))
+    {
+      const gchar *content = JSON_NODE_HOLDS_VALUE (text) ? json_node_get_string (text) : NULL;
+
+      if (content == NULL)
+        return refuse (path, "'replaced_files' has a member that is no text", error);
+      g_hash_table_insert (self->replaced_files, g_strdup (name), g_bytes_new (content, strlen (content)));
+    }
+  return TRUE;
+}
+
 WeftProvenance *
 weft_provenance_load (const gchar *path, GError **error)
 {
@@ -729,8 +789,8 @@ weft_provenance_load (const gchar *path, GError **error)
     }
   self->previous = g_strdup (get_text (root, "previous"));
   self->config = g_strdup (get_text (root, "config"));
-  if (!read_index (self, root, path, error) || !read_files (self, root, path, error)
-      || !read_stages (self, root, path, error))
+  if (!read_replaced_files (self, root, path, error) || !read_index (self, root, path, error)
+      || !read_files (self, root, path, error) || !read_stages (self, root, path, error))
     return NULL;
   self->conversions = read_conversions (root, weft_state_dict_get_n_tensors (self->published), path, error);
   return self->conversions != NULL ? g_steal_pointer (&self) : NULL;

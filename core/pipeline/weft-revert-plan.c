@@ -601,6 +601,22 @@ weft_revert_plan_lay_out (WeftRevertPlan *self, GError **error)
                                          weft_checkpoint_get_index_metadata (self->checkpoint), error);
 }
 
+/* Files beside the weights that were written in another form. */
+static gboolean
+restore_replaced_files (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
+{
+  GHashTableIter iter;
+  gpointer name, content;
+
+  if (self->provenance == NULL || weft_safetensors_sink_is_single_file (sink))
+    return TRUE;
+  g_hash_table_iter_init (&iter, self->provenance->replaced_files);
+  while (g_hash_table_iter_next (&iter, &name, &content))
+    if (!weft_safetensors_sink_add_text (sink, name, content, error))
+      return FALSE;
+  return TRUE;
+}
+
 /* What was converted was itself the output of a conversion: it gets its record back. */
 static gboolean
 restore_previous (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
@@ -698,7 +714,8 @@ weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftT
         return FALSE;
       weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
       weft_safetensors_sink_set_fingerprint (WEFT_SAFETENSORS_SINK (sink), self->fingerprint);
-      if (!restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error)
+      if (!restore_replaced_files (self, WEFT_SAFETENSORS_SINK (sink), error)
+          || !restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error)
           || !restore_config (self, WEFT_SAFETENSORS_SINK (sink), error))
         return FALSE;
     }

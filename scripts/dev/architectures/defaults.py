@@ -62,6 +62,8 @@ class Fields:
         absent = [(g, c, r) for g, c, r in rows if field not in g]
         null = [(g, c, r) for g, c, r in rows if field in g and g[field] is None]
         given = [(g, c, r) for g, c, r in rows if field in g and g[field] is not None]
+        if field in ("out_features", "out_indices") and (null or absent):
+            return {"expression": self.learn(field, [(c, r) for _, c, r in absent + null])}
         if any(not same(g[field], r) and plain(g[field]) != r for g, c, r in given) and field != "rope_parameters" and own:
             return {"default": default, "always": self.learn(field, [(c, r) for _, c, r in rows], [g.get(field, default) for g, _, _ in rows])}
         if not own and not given:

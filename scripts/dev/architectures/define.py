@@ -476,6 +476,11 @@ class Definer:
             except Unexplained as error:
                 raise Unexplained(f"argument {name}: {error}") from None
             arguments[name] = e
+        types = {n.get("dtype") for n in nodes}
+        if len(types) > 1:
+            raise Unexplained("its dtype follows the config")
+        if types != {None}:
+            made["dtype"] = types.pop()
         if kind == "parametrized":
             arguments["dim"] = problem.value([(n["dim"], None) for n in nodes])
         if arguments:

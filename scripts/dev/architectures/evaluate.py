@@ -199,6 +199,8 @@ class Builder:
 
     def model(self, file, key, config, arguments, path):
         entry = file["classes"][key]
+        if "module" not in entry:
+            raise Wrong(f"{path}: {key} is only outlined")
         node = self.definition(file, self.find(file, entry["module"]), config, arguments, path)
         node.cls = self.name(file, key)
         node.bases = self.data.bases(file, entry["bases"])
@@ -287,10 +289,17 @@ class Builder:
         if "if" in child and not evaluate(child["if"], scope):
             return
         made = self.one(file, child, scope, f"{path}.{name}" if path else name)
+        if "dtype" in child:
+            self.convert(made, child["dtype"])
         for cls, other in child.get("replace", {}).items():
             if "if" not in other or evaluate(other["if"], scope):
                 self.replace(file, made, cls, other, path)
         parent.children[name] = made
+
+    def convert(self, node, dtype):
+        node.tensors = [(n, s, d or dtype, p, b) for n, s, d, p, b in node.tensors]
+        for c in node.children.values():
+            self.convert(c, dtype)
 
     def replace(self, file, node, cls, other, path):
         for name, c in node.children.items():
@@ -307,6 +316,8 @@ class Builder:
             if "if" in child and not evaluate(child["if"], inner):
                 continue
             made = self.one(file, child, inner, f"{path}.{k}")
+            if "dtype" in child:
+                self.convert(made, child["dtype"])
             box.children[str(k)] = made
         if "if" in child:
             box.children = dict(sorted(box.children.items(), key=lambda x: int(x[0])))

@@ -5,7 +5,8 @@ import re
 import time
 
 import torch
-from transformers.models.auto import auto_factory, modeling_auto
+from transformers import PreTrainedModel
+from transformers.models.auto import auto_factory
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 
 import defaults
@@ -14,7 +15,7 @@ import observe
 import reference
 import sample
 import trace
-from hand import DERIVED
+from hand import DERIVED, RULES
 from trace import plain
 from define import names_in, names_used
 from learn import Problem, Unexplained
@@ -91,7 +92,7 @@ class Family:
         self.unbuildable = {}
         self.fields = {}
         self.prefix = prefix_of(self.classes)
-        self.counts = {}
+        self.outlines = {}  # {class: its sub-models on the first config}
 
     # --- observing ---
 
@@ -130,9 +131,9 @@ class Family:
             if not working:
                 continue
             base = dict(sampler.base)
-            for known in sampler.seeds[:4]:
+            for known in sampler.seeds[:2]:
                 sampler.base = flattened(known)
-                for cls in working[:6]:
+                for cls in working[:4]:
                     try:
                         self.keep(self.builder(cls)(sampler.make({})), relevant)
                     except Exception:
@@ -200,6 +201,10 @@ class Family:
     def keep(self, result, relevant):
         module, session, seen = result
         self.observations += seen
+        if type(module).__name__ not in self.outlines:
+            self.outlines[type(module).__name__] = [
+                {"path": path, "class": type(m).__name__, "model_type": m.config.model_type, "base_model_prefix": m.base_model_prefix or ""}
+                for path, m in module.named_modules() if isinstance(m, PreTrainedModel)]
         relevant |= {(p, f) for p, f in session.looked_at}
         del module
 
@@ -243,8 +248,6 @@ class Family:
         classes = {}
         for key in done:
             cls = observe.CLASSES[key]
-            from transformers import PreTrainedModel
-
             if issubclass(cls, PreTrainedModel):
                 name = self.definition_name(key)
                 made = modules[name]
@@ -367,6 +370,9 @@ class Family:
                 rules["num_labels"] = {"expression": f"len(id2label) if id2label is not None else {int(default.num_labels)}"}
         except Exception:
             pass
+        for f, rule in RULES.get(cls.__name__, {}).items():
+            rules[f] = rule
+            problems.pop(f, None)
         config["fields"] = dict(sorted(rules.items()))
         if problems:
             self.field_problems = getattr(self, "field_problems", {})
@@ -505,6 +511,9 @@ def observe_config(sampler, observed, used, rounds):
                 config = sampler.make(changes)
                 given = {k: v for k, v in sampler.last.items()}
                 observed.add({cls.attribute_map.get(k, k): v for k, v in given.items()}, config, traced_config(sampler, given))
+                if n % 4 == 0:  # as it is saved
+                    saved = json.loads(config.to_json_string(use_diff=False))
+                    observed.add({cls.attribute_map.get(k, k): v for k, v in saved.items()}, cls.from_dict(json.loads(json.dumps(saved))))
                 break
             except Exception:
                 if not changes:

@@ -64,3 +64,19 @@ HAND["MimiModel"] = {
 
 # Nested configs that a class makes of its own fields.
 DERIVED = {"MimiConfig": {"encoder_config": "mimi_encoder", "decoder_config": "mimi_decoder"}}
+
+# Rules for config fields.
+RULES = {
+    "HrmTextConfig": {
+        "num_hidden_layers": {"default": 16, "always": "given if raw.num_layers_per_stack is not None else given * H_cycles * (L_cycles + 1)"},
+        "num_layers_per_stack": {"expression": "raw.num_hidden_layers if raw.num_hidden_layers is not None else 16"},
+    },
+    "DoryConfig": {
+        "num_hidden_layers": {"default": 36, "always": "given // 2 if raw.layer_types is not None and 'mlp' in raw.layer_types else given"},
+        "layer_types": {
+            "default": None,
+            "always": "['full_attention' if (i + 1) % 4 == 0 else 'sliding_attention' for i in range(num_hidden_layers)] if given is None "
+                      "else [given[2 * i] for i in range(len(given) // 2)] if 'mlp' in given else given",
+        },
+    },
+}

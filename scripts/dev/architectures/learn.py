@@ -242,6 +242,8 @@ class Problem:
         for n, values in varied.items():
             if any(v is None for v in values):
                 add(f"{n} is not None", [v is not None for v in values])
+                for c in sorted({v for v in values if isinstance(v, int) and not isinstance(v, bool)})[:5]:
+                    add(f"{n} == {c}", [v == c and not isinstance(v, bool) for v in values])
             texts = sorted({v for v in values if isinstance(v, str)})
             for text in texts[:12]:
                 add(f"{n} == {text!r}", [v == text for v in values])
@@ -337,8 +339,15 @@ class Problem:
                     for c in range(b + 1, len(wide)):
                         if both & wide[c][0] == 0:
                             return f"({wide[a][1]}) and ({wide[b][1]}) and ({wide[c][1]})"
+        if len(narrow) <= 40:
+            for a in range(len(narrow)):
+                for b in range(a + 1, len(narrow)):
+                    both = true & ~(narrow[a][0] | narrow[b][0])
+                    for c in range(b + 1, len(narrow)):
+                        if both & ~narrow[c][0] == 0:
+                            return f"({narrow[a][1]}) or ({narrow[b][1]}) or ({narrow[c][1]})"
         # a decision tree of limited depth
-        tree = self._tree(true, false, literals, 3)
+        tree = self._tree(true, false, literals, 4)
         if tree is None:
             raise Unexplained(f"no condition over {len(atoms)} candidates tells {bin(true).count('1')} from {bin(false).count('1')} observations")
         return tree
@@ -361,7 +370,7 @@ class Problem:
                 continue
             score = min(bin(left[0]).count("1"), bin(left[1]).count("1")) + min(bin(right[0]).count("1"), bin(right[1]).count("1"))
             pure = (not left[0] or not left[1]) + (not right[0] or not right[1])
-            key = (-pure, score, size)
+            key = (score - 0.5 * pure, size)
             if best is None or key < best[0]:
                 best = (key, m, e)
         if best is None:

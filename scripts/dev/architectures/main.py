@@ -76,7 +76,9 @@ def families(options):
             json.dump({"failed": f"{type(e).__name__}: {e}"[:300]}, open(path, "w"))
             continue
         out = {"file": one.file, "unbuildable": one.unbuildable, "unexplained": one.unexplained, "fields": getattr(one, "field_problems", {}), "proof": report,
-               "attributes": sorted(one.config_fields())}
+               "attributes": sorted(one.config_fields()), "outlines": one.outlines,
+               "configs": {c.__name__: family.config_key(k) for c, k in one.classes},
+               "class_facts": {c.__name__: {"base_model_prefix": c.base_model_prefix or "", "bases": one.bases_of(c)} for c, _ in one.classes}}
         json.dump(out, open(path, "w"))
         good = sum(1 for r in report.values() if not r["different"] and r["configs"])
         print(f"{name}: {len(one.classes)} classes, {len(one.defined)} defined, {good} proven, observed {gathered - started:.1f}s learned {learned - gathered:.1f}s proved {time.time() - learned:.1f}s", flush=True)
@@ -183,16 +185,18 @@ def write(options):
     import write as writing
 
     reference.start()
-    files, coverage, types = {}, {}, {}
-    for folder in reference.families():
+    files, found_of, types, covered = {}, {}, {}, {}
+    trusted = set(open(options.trust).read().split()) if options.trust else set()
+    for folder, names in reference.families().items():
         path = os.path.join(options.cache, folder + ".json")
-        if not os.path.exists(path) or (options.names and folder not in options.names):
-            continue
-        found = json.load(open(path))
-        if "file" not in found:
-            continue
-        files[folder] = found["file"]
-        coverage[folder] = found
+        found = json.load(open(path)) if os.path.exists(path) else {}
+        if "file" in found:
+            files[folder], found_of[folder] = found["file"], found
+    hand = os.path.join(os.path.dirname(os.path.abspath(__file__)), "by-hand")
+    for name in sorted(os.listdir(hand)):  # whole families that the reference alone cannot build
+        files[name.removesuffix(".json")] = json.load(open(os.path.join(hand, name)))
+    for folder, found in found_of.items():
+        covered[folder] = outline_unproven(found, trusted)
     table = {"PreTrainedModel": [c.__name__ for c in reference.PreTrainedModel.__mro__[1:-1]], "GenerationMixin": [c.__name__ for c in reference.transformers.GenerationMixin.__mro__[1:-1]]}
     all_layers = layers_json({"quiet": quiet_names(files.values()), "bases": table})
     failed = []
@@ -201,6 +205,8 @@ def write(options):
     if failed:
         print("bases that do not fit the table:", failed[:3])
     parts = writing.share(files)
+    for old in os.listdir(options.out) if os.path.isdir(options.out) else []:
+        os.remove(os.path.join(options.out, old))
     for folder, f in files.items():
         for m in f["models"]:
             if m in types:
@@ -210,8 +216,79 @@ def write(options):
     writing.put(os.path.join(options.out, "layers.json"), all_layers)
     writing.put(os.path.join(options.out, "parts.json"), {"modules": parts})
     writing.put(os.path.join(options.out, "index.json"), {"model_types": dict(sorted(types.items()))})
+    summary = coverage(covered, found_of)
+    writing.put(os.path.join(os.path.dirname(options.out), "..", "docs", "architecture-coverage.json"), summary)
     print(f"{len(files)} families, {len(types)} model types, {len(parts)} shared parts")
+    print({k: v for k, v in summary.items() if isinstance(v, int)})
     return 0
+
+
+def outline_unproven(found, trusted=()):
+    """Replaces classes that are not proven by outlines, which only tell the sub-models; {class: (state, reason)}."""
+    file, prefix, states = found["file"], found["file"]["prefix"], {}
+    short = lambda n: "$" + n[len(prefix):] if prefix and n.startswith(prefix) else n
+    long = lambda n: prefix + n[1:] if n.startswith("$") else n
+    facts = found.get("class_facts") or {long(c): {"base_model_prefix": e["base_model_prefix"], "bases": [long(b) for b in e["bases"]]} for c, e in file["classes"].items()}
+    names = set(facts)
+    for name in sorted(names):
+        proof = found["proof"].get(name)
+        key = short(name)
+        if proof and proof["configs"] and not proof["different"] or name in trusted and key in file["classes"]:
+            states[name] = ("proven", "")
+            continue
+        if key in file["classes"] and name not in found["proof"]:
+            states[name] = ("part", "only as a part of another class: " + found["unbuildable"].get(name, found["unexplained"].get(name, ""))[:120])
+            continue
+        reason = found["unbuildable"].get(name) or found["unexplained"].get(name) or (str(proof["examples"][0][0][0]) if proof and proof["examples"] else "never built")
+        states[name] = ("outline", reason[:160])
+        outline = found.get("outlines", {}).get(name)
+        entry = file["classes"].setdefault(key, {"module": key, **{k: ([short(b) for b in v] if k == "bases" else v) for k, v in facts[name].items()}})
+        entry["outline"] = [{k: (short(v) if k == "class" else v) for k, v in o.items()} for o in outline[1:]] if outline else []
+        entry.pop("module", None)
+    drop_unused(file)
+    return states
+
+
+def drop_unused(file):
+    """Definitions that no class reaches any more."""
+    import write as writing
+
+    wanted, todo = set(), [e["module"] for e in file["classes"].values() if "module" in e]
+    while todo:
+        name = todo.pop()
+        if name in wanted or name not in file["modules"]:
+            continue
+        wanted.add(name)
+        todo += [r["module"] for r in writing.references(file["modules"][name])]
+    file["modules"] = {n: d for n, d in file["modules"].items() if n in wanted}
+    file["classes"] = dict(sorted(file["classes"].items()))
+
+
+def coverage(covered, found_of):
+    types = {}
+    for folder, names in reference.families().items():
+        for m in names:
+            types[m] = folder
+    counts = {"model_types": len(types), "types_proven": 0, "types_outlined": 0, "types_without_data": 0, "classes_proven": 0, "classes_part": 0, "classes_outlined": 0, "configs_tried": 0, "differences": 0}
+    not_proven = {}
+    for folder, states in covered.items():
+        for name, (state, reason) in states.items():
+            counts[{"proven": "classes_proven", "part": "classes_part", "outline": "classes_outlined"}[state]] += 1
+            if state == "outline":
+                not_proven.setdefault(folder, {})[name] = reason
+            proof = found_of[folder]["proof"].get(name)
+            if proof and state == "proven":
+                counts["configs_tried"] += proof["configs"]
+                counts["differences"] += proof["different"]
+    for m, folder in types.items():
+        states = covered.get(folder)
+        if states is None:
+            counts["types_without_data"] += 1
+        elif any(s == "outline" for s, _ in states.values()):
+            counts["types_outlined"] += 1
+        else:
+            counts["types_proven"] += 1
+    return {"reference": f"transformers {reference.transformers.__version__}", **counts, "not_proven": dict(sorted(not_proven.items()))}
 
 
 def golden(options):

@@ -249,6 +249,10 @@ def changes_below(module, frame, translate, config_path):
     return changed, replaced
 
 
+def float_types(module):
+    return {p.dtype for p in module.parameters() if p.dtype.is_floating_point}
+
+
 def starred(module, changed):
     """Takes changes inside of lists out of changed: {path with a star: (list of (index, node or None) for the whole list)}."""
     groups = {}
@@ -279,6 +283,10 @@ def node_of(child, frame, translate, config_path, visited=None):
         node["kind"] = "parametrized"
         node["dim"] = getattr(child.parametrizations.weight[0], "dim", 0) if hasattr(child.parametrizations, "weight") else None
     node["foreign"] = own.parent is not frame
+    first = next((p.dtype for p in child.parameters() if p.dtype.is_floating_point), None)
+    now = float_types(child) if first not in (None, torch.get_default_dtype()) else ()
+    if len(now) == 1 and now != own.float_types and now != {torch.get_default_dtype()}:
+        node["dtype"] = str(next(iter(now))).removeprefix("torch.")  # converted after it was made
     for name, value in own.args.items():
         if value == "<config>" or trace.is_config(value):
             continue
@@ -303,6 +311,7 @@ def observe(frame):
     if frame.cls in trace.LEAVES:
         return None
     module = frame.module
+    frame.float_types = float_types(module)
     frame.region = region(module)
     CLASSES.setdefault(class_key(frame.cls), frame.cls)
     translate, config_path = translator(frame)

@@ -341,6 +341,8 @@ class Shapes(TorchFunctionMode):
             bounds = [a for a in args]
             start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (bounds + [1])[:3] if bounds else (0, kwargs.get("end", 0), 1)
             step = kwargs.get("step", step)
+            if isinstance(step, TFloat) and result.shape[0]:
+                number(result.shape[0], f"ceil(({expression_of(stop)} - {expression_of(start)}) / {step.e})")
             if isinstance(stop, TInt) and plain(start) == 0:
                 e = stop.e if plain(step) == 1 else f"(({stop.e} + {plain(step) - 1}) // {expression_of(step)})"
                 result._weft = [e]
@@ -389,6 +391,7 @@ class Frame:
         self.auto = None
         self.post_init = None
         self.region = None
+        self.float_types = {torch.get_default_dtype()}
 
 
 class Registered:
