@@ -535,7 +535,9 @@ build_model (WeftArchitectureBuilder *self, WeftArchitectureFile *file, const gc
 
   if (name == NULL)
     {
-      fail (self, from, error, "'%s' is no class of %s with a 'module'", class_name, file->where);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+                   "%s: module '%s': the modules of the class '%s' are not known", from->file->where,
+                   self->path->str, class_name);
       return NULL;
     }
   definition = weft_architecture_registry_find_module (self->registry, file, name, error);
