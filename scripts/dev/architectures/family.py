@@ -310,7 +310,7 @@ class Family:
         names -= set(define.LOOPS) | {"config"}
         return names | set(extra)
 
-    def write_configs(self, extra, rounds=50):
+    def write_configs(self, extra, rounds=50, again=True):
         used = self.config_fields(extra)
         todo = dict(self.configs)
         for _, config_class in self.classes:
@@ -329,6 +329,9 @@ class Family:
                 entry["model_type"] = cls.model_type
             done[key] = entry
         self.file["models"] = dict(sorted(done.items()))
+        more = {n for e in done.values() for rule in e["config"]["fields"].values() if isinstance(rule, dict) for k in ("expression", "always", "absent") if k in rule for n in attributes_in(rule[k])}
+        if again and more - used:  # rules that look into nested configs
+            self.write_configs(set(extra) | more, rounds, again=False)
 
     def config_entry(self, cls, default, used, rounds):
         sampler = self.samplers.get(cls)

@@ -80,3 +80,6 @@ RULES = {
         },
     },
 }
+
+for name, field in (("MambaConfig", "time_step_rank"), ("Mamba2Config", "time_step_rank"), ("FalconMambaConfig", "time_step_rank"), ("JambaConfig", "mamba_dt_rank"), ("ZambaConfig", "mamba_dt_rank"), ("RecurrentGemmaConfig", "time_step_rank")):
+    RULES[name] = {field: {"default": "auto", "always": f"ceil(hidden_size / 16) if given == 'auto' else given"}}

@@ -197,11 +197,13 @@ def write(options):
         files[name.removesuffix(".json")] = json.load(open(os.path.join(hand, name)))
     for folder, found in found_of.items():
         covered[folder] = outline_unproven(found, trusted)
+    complete_fields(files)
     table = {"PreTrainedModel": [c.__name__ for c in reference.PreTrainedModel.__mro__[1:-1]], "GenerationMixin": [c.__name__ for c in reference.transformers.GenerationMixin.__mro__[1:-1]]}
     all_layers = layers_json({"quiet": quiet_names(files.values()), "bases": table})
     failed = []
-    for f in files.values():
-        writing.shorten_all(f, table, failed)
+    for name, f in files.items():
+        if name in found_of:
+            writing.shorten_all(f, table, failed)
     if failed:
         print("bases that do not fit the table:", failed[:3])
     parts = writing.share(files)
@@ -215,12 +217,60 @@ def write(options):
         writing.put(os.path.join(options.out, folder + ".json"), f)
     writing.put(os.path.join(options.out, "layers.json"), all_layers)
     writing.put(os.path.join(options.out, "parts.json"), {"modules": parts})
-    writing.put(os.path.join(options.out, "index.json"), {"model_types": dict(sorted(types.items()))})
+    classes = {}
+    for folder, f in files.items():
+        for name in f["classes"]:
+            long = f["prefix"] + name[1:] if name.startswith("$") else name
+            classes.setdefault(long, []).extend(sorted(m for m in f["models"] if model_of(found_of.get(folder), long, m)))
+    writing.put(os.path.join(options.out, "index.json"), {"model_types": dict(sorted(types.items())), "classes": dict(sorted(classes.items()))})
+    names = sorted([*files, "index", "layers", "parts"])
+    with open(options.out.rstrip("/") + ".gresource.xml", "w") as out:
+        out.write('<?xml version="1.0" encoding="UTF-8"?>\n<gresources>\n  <gresource prefix="/weft">\n')
+        out.write("".join(f'    <file compressed="true">architectures/{n}.json</file>\n' for n in names))
+        out.write("  </gresource>\n</gresources>\n")
     summary = coverage(covered, found_of)
     writing.put(os.path.join(os.path.dirname(options.out), "..", "docs", "architecture-coverage.json"), summary)
     print(f"{len(files)} families, {len(types)} model types, {len(parts)} shared parts")
     print({k: v for k, v in summary.items() if isinstance(v, int)})
     return 0
+
+
+def model_of(found, cls, model_type):
+    """Whether a class is built on the config of a model type."""
+    configs = (found or {}).get("configs") or {}
+    if cls in configs:
+        return configs[cls] == model_type
+    return found is None or len(found["file"]["models"]) == 1
+
+
+def complete_fields(files):
+    """Families look into nested configs of other families: their fields need a rule there too."""
+    import defaults
+
+    names = set()
+    for f in files.values():
+        for made in f["modules"].values():
+            for e in define.expressions(made):
+                names |= family.attributes_in(e)
+    for folder, f in files.items():
+        try:
+            classes = {family.config_key(c): c for c in reference.configuration_classes(folder).values()}
+        except Exception:
+            continue
+        for key, entry in f["models"].items():
+            if key not in classes:
+                continue
+            try:
+                default = classes[key]()
+            except Exception:
+                continue
+            fields = entry["config"]["fields"]
+            for name in sorted(names - set(fields) - set(entry["config"].get("configs", {})) - set(entry["config"].get("aliases", {}))):
+                value = default.__dict__.get(name, defaults.MISSING)
+                if value is not defaults.MISSING and not trace.is_config(value) and defaults.is_json(plain(value)) and family.COMMON_RULES.get(name, defaults.MISSING) != plain(value):
+                    value = plain(value)
+                    fields[name] = {"literal": value} if isinstance(value, dict) else value
+            entry["config"]["fields"] = dict(sorted(fields.items()))
 
 
 def outline_unproven(found, trusted=()):

@@ -120,6 +120,8 @@ def prove_class(data, file, cls, config_class, key, sampler, configs, strength=(
     for n in range(configs):
         result, changes = sampler.attempt(build, strength[n % len(strength)])
         if result is None:
+            result, changes = sampler.attempt(build, 0.08, tries=12)
+        if result is None:
             continue
         module, session = result
         raw = json.loads(json.dumps(plain(sampler.last)))

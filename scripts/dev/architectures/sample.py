@@ -231,7 +231,7 @@ class Sampler:
                 found = [[v * 2 for v in current], [v + 1 for v in current], [v * 3 for v in current]]
                 if len(current) > 1:
                     found += [[current[0]] * len(current), [r.choice(current) for _ in current]]
-                    found += [current[:-1], current + current[-1:], [current[-1], *current[:-1]]]
+                    found += [current[:-1], current + current[-1:], [current[-1], *current[:-1]]] if not field.endswith("_size") else []
                 if field in ("mlp_only_layers",) or "layer" in field:
                     found += [[0], [1], [0, 2], []]
             elif current and all(isinstance(v, bool) for v in current):
@@ -263,7 +263,7 @@ class Sampler:
         lists = {}
         for key in keys:
             value = self.fields.get(key)
-            if isinstance(value, list) and len(value) > 1 and all(isinstance(v, (int, float, list, str)) for v in value):
+            if isinstance(value, list) and len(value) > 1 and not key[1].endswith("_size") and all(isinstance(v, (int, float, list, str)) for v in value):
                 lists.setdefault(len(value), []).append(key)
         for key in keys:
             fails, tries = self.fails.get(key, 0), self.tries.get(key, 0)

@@ -8,6 +8,7 @@ import copy
 import functools
 import inspect
 import math
+import numbers
 import re
 import sys
 
@@ -412,6 +413,7 @@ class Session:
         self.keep = []
         self.frames = []
         self.frames_by_id = {}
+        self.writers = {}  # (config, field): the constructor that set it
 
     NOISE = {"dtype", "transformers_version", "architectures", "_name_or_path", "label2id", "name_or_path"}
 
@@ -467,6 +469,8 @@ class Session:
         for field, value in config.__dict__.items():
             if field.startswith("_") or is_config(value) or field in self.NOISE:
                 continue
+            if known is not None and self.writers.get((id(config), field)) is not Frame.current:
+                continue  # an earlier sibling's doing
             if field not in base.values or plain(value) != base.values[field]:
                 sets[field] = (plain(value), expression_of(value))
             elif getattr(value, "e", None) and value.e != f"C{base.cid}_{field}":
@@ -545,6 +549,10 @@ def _enter(module, args, kwargs):
             replaced[name] = value
             frame.args[name] = "<config>"
             continue
+        if isinstance(value, numbers.Integral) and not isinstance(value, (int, bool)):
+            value = int(value)  # of numpy
+        if isinstance(value, torch.Tensor) and value.dim() == 0 and value.device.type == "cpu" and not value.is_floating_point():
+            value = int(value)
         if isinstance(value, nn.Module) or isinstance(value, torch.Tensor):
             replaced[name] = value
             continue
@@ -662,6 +670,14 @@ def arm(pretrained_config, pretrained_model, auto_base, leaves, exit_function):
 
     pretrained_config.__getattribute__ = __getattribute__
 
+    setter = pretrained_config.__setattr__
+
+    def __setattr__(self, key, value):
+        if session is not None and Frame.current is not None:
+            session.writers[id(self), key] = Frame.current
+        setter(self, key, value)
+
+    pretrained_config.__setattr__ = __setattr__
     post_init = pretrained_model.post_init
 
     def recorded_post_init(self):
