@@ -27,6 +27,7 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->checkpoint);
   g_clear_object (&self->options);
   g_clear_object (&self->tree);
+  g_free (self->open_reason);
   g_clear_pointer (&self->model_keys, g_hash_table_unref);
   g_clear_pointer (&self->ties, weft_tied_names_free);
   g_clear_pointer (&self->ignored_missing, g_ptr_array_unref);
@@ -41,6 +42,7 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->fusion);
   g_clear_object (&self->stored_fusion);
   g_clear_pointer (&self->stages, g_ptr_array_unref);
+  g_clear_pointer (&self->runtime_conversions, g_ptr_array_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_object (&self->outputs);
   g_clear_object (&self->report);
@@ -128,7 +130,7 @@ find_model (WeftLoadPlan *self, GError **error)
   g_autoptr (GError) local_error = NULL;
 
   self->config = config != NULL ? json_node_ref (config) : NULL;
-  self->tree = weft_caller_find_model (self->options, config, where, &local_error);
+  self->tree = weft_caller_find_model (self->options, config, where, &self->open_reason, &local_error);
   if (local_error != NULL)
     {
       g_propagate_error (error, g_steal_pointer (&local_error));
@@ -139,6 +141,18 @@ find_model (WeftLoadPlan *self, GError **error)
   else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree) && !take_tree (self, error))
     return FALSE;
   return weft_load_plan_prepare_dtypes (self, error);
+}
+
+static void
+note_open_mode (WeftLoadPlan *self)
+{
+  g_autofree gchar *text = g_strconcat (
+      "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
+      "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
+      "dtypes (give --module-tree or --like)",
+      self->open_reason != NULL ? "; " : "", self->open_reason, NULL);
+
+  weft_load_report_add (self->report, WEFT_FINDING_NOTE, "open mode", text);
 }
 
 /* Most models need rules; one that has none may be plain, or unknown. Where its names are known, they tell. */
@@ -696,11 +710,7 @@ compile (WeftLoadPlan *self, GError **error)
   else if (self->model_keys != NULL)
     find_missing_names (self);
   else
-    weft_load_report_add (
-        self->report, WEFT_FINDING_NOTE, "open mode",
-        "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
-        "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
-        "dtypes (give --module-tree)");
+    note_open_mode (self);
   return weft_fusion_stages_apply (self, error);
 }
 
