@@ -183,8 +183,8 @@ weft_patch_embeddings_fuse_module (WeftModuleFusionSpecBase *base, WeftModule *f
 {
   static const gchar *const bases[] = { "Module", NULL };
   guint n_axes;
-  g_autoptr (WeftModule) convolution = find_convolution (
-      (WeftPatchEmbeddings *) base, weft_fusion_context_get_module (context), &n_axes);
+  g_autoptr (WeftModule) convolution =
+      find_convolution ((WeftPatchEmbeddings *) base, weft_fusion_context_get_module (context), &n_axes);
   g_autoptr (WeftModule) linear = weft_module_new ("Linear", bases);
   g_autofree gchar *name = g_strconcat ("linear_", weft_module_get_name (convolution), NULL);
   WeftTensorSpec *weight = weft_module_find_tensor (convolution, "weight");
