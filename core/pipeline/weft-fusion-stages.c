@@ -237,6 +237,8 @@ run_stage (WeftLoadPlan *self, WeftTransformList *rules, GError **error)
       return FALSE;
     }
   take_findings (self, stage);
+  if (self->runtime_conversions == NULL)
+    self->runtime_conversions = g_ptr_array_ref (self->output_conversions);
   for (guint i = 0; i < weft_state_dict_get_n_tensors (stage->outputs); i++)
     g_ptr_array_add (makers, self->output_conversions->pdata[weft_stage_get_origin (stage, i)]);
   g_ptr_array_unref (self->output_conversions);

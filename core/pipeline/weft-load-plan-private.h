@@ -15,6 +15,8 @@ struct _WeftLoadPlan
   WeftLoadOptions *options;
   /* NULL: open mode without any knowledge of the model. */
   WeftModuleTree *tree;
+  /* Why the tree has no tensors; NULL if there is nothing to say. */
+  gchar *open_reason;
   /* Names that the model knows; NULL in open mode. */
   GHashTable *model_keys;
   /* NULL if the tree has no tensors, or names were declared in its place. */
@@ -37,6 +39,8 @@ struct _WeftLoadPlan
   WeftReplacementExecutor *stored_fusion;
   /* WeftStage: behind the conversions, in their order. */
   GPtrArray *stages;
+  /* For each input of the first stage the conversion that makes it; NULL if there is no stage. */
+  GPtrArray *runtime_conversions;
   WeftStateDict *outputs;
   /* Names that a conversion gives and the caller wants left out. */
   GHashTable *left_out;
