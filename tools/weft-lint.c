@@ -87,7 +87,9 @@ static void
 remove_legacy (WeftTransformList *list)
 {
   for (guint i = weft_transform_list_get_n_transforms (list); i > 0; i--)
-    if (g_strcmp0 (weft_weight_transform_get_origin (weft_transform_list_get_transform (list, i - 1)), "legacy") == 0)
+    if (g_strcmp0 (weft_weight_transform_get_origin (weft_transform_list_get_transform (list, i - 1)),
+                   "legacy")
+        == 0)
       weft_transform_list_remove (list, i - 1);
 }
 
@@ -198,19 +200,46 @@ take_file (Subject *subject, const gchar *path, GPtrArray *trees, GError **error
   return subject->list != NULL && find_known (subject, name, trees, error);
 }
 
-/* A config that says nothing but its type gives the model that the defaults make. */
+/* The model that the defaults of its config make. A config that says nothing of the model is refused, so it says what
+ * changes no name. */
 static WeftModuleTree *
-make_known_tree (WeftArchitectureRegistry *architectures, const gchar *model_type, GError **error)
+make_known_tree (WeftArchitectureRegistry *architectures, const gchar *model_type, const gchar *class_name,
+                 GError **error)
 {
   g_autoptr (JsonNode) config = json_node_new (JSON_NODE_OBJECT);
   g_autoptr (JsonObject) object = json_object_new ();
 
   json_object_set_string_member (object, "model_type", model_type);
+  json_object_set_int_member (object, "vocab_size", 32000);
+  json_object_set_int_member (object, "num_channels", 3);
+  json_object_set_object_member (object, "text_config", json_object_new ());
+  json_object_set_object_member (object, "vision_config", json_object_new ());
   json_node_set_object (config, object);
-  return weft_module_tree_new_for_config (architectures, config, model_type, NULL, WEFT_DTYPE_INVALID, error);
+  return weft_module_tree_new_for_config (architectures, config, model_type, class_name, WEFT_DTYPE_INVALID,
+                                          error);
 }
 
-/* A model that its defaults alone do not make is told, and passed over. */
+/* All classes of a model type: one without a head lacks the names of the head. A model that its defaults alone do not make
+ * is told, and passed over. */
+static gboolean
+add_known_trees_of_type (GPtrArray *trees, WeftArchitectureRegistry *architectures, const gchar *model_type,
+                         WeftCommandCall *call, GError **error)
+{
+  g_auto (GStrv) classes = weft_architecture_registry_list_classes (architectures, model_type, error);
+
+  for (guint i = 0; classes != NULL && classes[i] != NULL; i++)
+    {
+      g_autoptr (GError) reason = NULL;
+      WeftModuleTree *tree = make_known_tree (architectures, model_type, classes[i], &reason);
+
+      if (tree != NULL)
+        g_ptr_array_add (trees, tree);
+      else
+        weft_command_note (call, "%s", reason->message);
+    }
+  return classes != NULL;
+}
+
 static gboolean
 add_known_trees (GPtrArray *trees, WeftCommandCall *call, GError **error)
 {
@@ -221,15 +250,8 @@ add_known_trees (GPtrArray *trees, WeftCommandCall *call, GError **error)
     return FALSE;
   types = weft_architecture_registry_list_model_types (architectures);
   for (guint i = 0; types[i] != NULL; i++)
-    {
-      g_autoptr (GError) reason = NULL;
-      WeftModuleTree *tree = make_known_tree (architectures, types[i], &reason);
-
-      if (tree != NULL)
-        g_ptr_array_add (trees, tree);
-      else
-        weft_command_note (call, "%s", reason->message);
-    }
+    if (!add_known_trees_of_type (trees, architectures, types[i], call, error))
+      return FALSE;
   return TRUE;
 }
 
