@@ -13,6 +13,9 @@ typedef struct
   gchar *mapping;
   gchar *model_type;
   gchar *module_tree;
+  gchar *like;
+  gchar *class_name;
+  gboolean is_open;
   gchar *variant;
   gchar *io;
   gboolean is_lenient;
@@ -67,8 +70,29 @@ typedef struct
         0,                                                                                                             \
         G_OPTION_ARG_FILENAME,                                                                                         \
         WEFT_COMMAND_OPTION (type, member.module_tree),                                                                \
-        "What the runtime expects, as JSON: names, shapes, sub-models",                                                \
+        "What the runtime expects, as JSON: names, shapes, sub-models; in place of what config.json says",             \
         "FILE" },                                                                                                      \
+      { "like",                                                                                                        \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_FILENAME,                                                                                         \
+        WEFT_COMMAND_OPTION (type, member.like),                                                                       \
+        "The runtime expects the names and shapes of this checkpoint",                                                 \
+        "CHECKPOINT" },                                                                                                \
+      { "class",                                                                                                       \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_STRING,                                                                                           \
+        WEFT_COMMAND_OPTION (type, member.class_name),                                                                 \
+        "Load into this class of the model's family (base model, another head), not the one of config.json",           \
+        "NAME" },                                                                                                      \
+      { "open",                                                                                                        \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_NONE,                                                                                             \
+        WEFT_COMMAND_OPTION (type, member.is_open),                                                                    \
+        "Do not look at what config.json says of names and shapes; convert what is there",                             \
+        NULL },                                                                                                        \
       { "variant",                                                                                                     \
         0,                                                                                                             \
         0,                                                                                                             \
@@ -169,6 +193,8 @@ void weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink, 
 void weft_command_add_kept (JsonBuilder *builder, WeftSafetensorsSink *sink);
 WeftCheckpoint *weft_command_open_source (const gchar *path, const WeftCommandSource *source,
                                           WeftCommandCall *call, GError **error);
+/* The tree of --module-tree or --like. */
+WeftModuleTree *weft_command_load_tree (const WeftCommandSource *source, GError **error);
 WeftLoadOptions *weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules,
                                             GError **error);
 /* A plan for a checkpoint, or, with --base, for an adapter. */

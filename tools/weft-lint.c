@@ -240,20 +240,17 @@ lint (Subject *subject, WeftCommandCall *call, GError **error)
 {
   g_autoptr (GPtrArray) idle = NULL;
 
-  if (g_cancellable_is_cancelled (call->cancellable))
-    {
-      g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "cancelled");
-      return FALSE;
-    }
   if (subject->alias_of != NULL)
     {
       subject->findings = g_ptr_array_new ();
       return TRUE;
     }
-  subject->findings = weft_mapping_lint (subject->list, (const gchar *const *) subject->keys, error);
+  subject->findings =
+      weft_mapping_lint (subject->list, (const gchar *const *) subject->keys, call->cancellable, error);
   if (subject->findings == NULL || subject->known == NULL)
     return subject->findings != NULL;
-  idle = weft_mapping_lint_idle (subject->list, (const gchar *const *) subject->known, error);
+  idle =
+      weft_mapping_lint_idle (subject->list, (const gchar *const *) subject->known, call->cancellable, error);
   if (idle != NULL)
     add_all (subject->findings, idle);
   return idle != NULL;

@@ -509,8 +509,8 @@ static gint
 find_taker (Linter *self, guint rule, const gchar *name, gchar **made)
 {
   g_autoptr (GArray) steps = steps_new ();
-  g_autofree gchar *result = rename_key (self, name, -1, 0, steps);
 
+  g_free (rename_key (self, name, -1, 0, steps));
   for (guint i = 0; i < steps->len; i++)
     {
       const Step *step = &g_array_index (steps, Step, i);
@@ -606,10 +606,20 @@ list_findings (Linter *self)
   return findings;
 }
 
+static gboolean
+is_cancelled (GCancellable *cancellable, GError **error)
+{
+  if (!g_cancellable_is_cancelled (cancellable))
+    return FALSE;
+  g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "cancelled");
+  return TRUE;
+}
+
 /**
  * weft_mapping_lint:
  * @list: rules for the load direction
  * @keys: (nullable) (array zero-terminated=1): published names, such as those of a checkpoint
+ * @cancellable: (nullable): stops the work
  * @error: return location
  *
  * Sends names through the rules and reports what is doubtful: converters that overlap, rules that others shadow, renamings
@@ -617,11 +627,12 @@ list_findings (Linter *self)
  * dots. Without @keys the names are made from the patterns, each rule's own. Nothing is reported that a name does not show.
  *
  * Returns: (transfer container) (element-type WeftLintFinding): what was found, by rule
- * Errors: those of weft_transform_list_copy()
+ * Errors: those of weft_transform_list_copy(), %WEFT_ERROR_CANCELLED
  * Since: 1.0
  */
 GPtrArray *
-weft_mapping_lint (WeftTransformList *list, const gchar *const *keys, GError **error)
+weft_mapping_lint (WeftTransformList *list, const gchar *const *keys, GCancellable *cancellable,
+                   GError **error)
 {
   g_autoptr (Linter) self = linter_new (list, error);
 
@@ -632,7 +643,11 @@ weft_mapping_lint (WeftTransformList *list, const gchar *const *keys, GError **e
   for (guint i = 0; keys != NULL && keys[i] != NULL; i++)
     add_key (self, keys[i]);
   for (guint i = 0; i < self->keys->len; i++)
-    check_key (self, self->keys->pdata[i]);
+    {
+      if (is_cancelled (cancellable, error))
+        return NULL;
+      check_key (self, self->keys->pdata[i]);
+    }
   for (guint i = 0; keys == NULL && i < self->n_rules; i++)
     check_shadowed (self, i);
   if (keys == NULL)
@@ -668,15 +683,17 @@ weft_mapping_sample_names (WeftTransformList *list, GError **error)
  * weft_mapping_lint_idle:
  * @list: rules for the load direction
  * @keys: (array zero-terminated=1): published names
+ * @cancellable: (nullable): stops the work
  * @error: return location
  *
  * Returns: (transfer container) (element-type WeftLintFinding): the rules that match none of the names where their turn
  *   comes
- * Errors: those of weft_transform_list_copy()
+ * Errors: those of weft_transform_list_copy(), %WEFT_ERROR_CANCELLED
  * Since: 1.0
  */
 GPtrArray *
-weft_mapping_lint_idle (WeftTransformList *list, const gchar *const *keys, GError **error)
+weft_mapping_lint_idle (WeftTransformList *list, const gchar *const *keys, GCancellable *cancellable,
+                        GError **error)
 {
   g_autoptr (Linter) self = linter_new (list, error);
 
@@ -687,6 +704,8 @@ weft_mapping_lint_idle (WeftTransformList *list, const gchar *const *keys, GErro
       g_autoptr (GArray) steps = steps_new ();
       g_autofree gchar *name = rename_key (self, keys[i], -1, 0, steps);
 
+      if (is_cancelled (cancellable, error))
+        return NULL;
       for (guint k = 0; k < steps->len; k++)
         self->has_fired[g_array_index (steps, Step, k).rule] = TRUE;
       for (guint k = 0; k < self->n_rules; k++)

@@ -100,7 +100,6 @@ read_class (const gchar **at)
   const gchar *start = *at + (is_negated ? 1 : 0);
   const gchar *end = start;
   g_autofree gchar *members = NULL;
-  g_autofree gchar *first = NULL;
 
   while (*end != '\0' && (*end != ']' || end == start))
     end += *end == '\\' && end[1] != '\0' ? 2 : 1;

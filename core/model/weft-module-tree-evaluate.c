@@ -547,6 +547,27 @@ find_architecture (WeftArchitectureRegistry *registry, WeftModelConfig *config, 
   return NULL;
 }
 
+/* A config that says nothing of the model but its name is a stub: to take defaults for all of it would be to guess. */
+static gboolean
+check_describes (WeftArchitecture *architecture, JsonObject *config, const gchar *where, GError **error)
+{
+  static const gchar *const sections[] = { "fields", "configs", "aliases" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (sections); i++)
+    {
+      JsonObject *section = weft_architecture_get_config_section (architecture, sections[i]);
+      g_autoptr (GList) names = section != NULL ? json_object_get_members (section) : NULL;
+
+      for (GList *name = names; name != NULL; name = name->next)
+        if (json_object_has_member (config, name->data))
+          return TRUE;
+    }
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+               "%s: says nothing of a model of the type '%s' but its name, so that its sizes are not known", where,
+               architecture->model_type);
+  return FALSE;
+}
+
 /* The class that is asked for, or that the config names, or that the model type has by default. */
 static gchar *
 choose_class (WeftArchitectureRegistry *registry, WeftArchitecture *architecture, WeftModelConfig *config,
@@ -615,7 +636,8 @@ evaluate_tree (Evaluation *evaluation, WeftModelConfig *config, const gchar *cla
  * @where: what messages call it, such as the path of the file
  * @class_name: (nullable): a class of the model's family, such as its base model or one with another head; %NULL for the first
  *   of the config's `architectures`, or the one that the model type has by default
- * @dtype: the dtype that is asked for, on which it depends what stays in 32 bits; %WEFT_DTYPE_INVALID for the config's
+ * @dtype: the dtype that is asked for, on which it depends what stays in 32 bits; %WEFT_DTYPE_INVALID for the config's,
+ *   or 32 bits if it names none
  * @error: return location
  *
  * Makes the tree of a model that Weft knows from its config alone.
@@ -643,12 +665,14 @@ weft_module_tree_new_for_config (WeftArchitectureRegistry *registry, JsonNode *r
   if (architecture == NULL)
     return NULL;
   chosen = choose_class (own, architecture, plain, class_name, error);
-  if (chosen == NULL)
+  if (chosen == NULL || !check_describes (architecture, json_node_get_object (root), where, error))
     return NULL;
   config = weft_model_config_new_for_architecture (json_node_get_object (root), where, architecture, error);
   if (dtype == WEFT_DTYPE_INVALID)
     dtype = weft_model_config_get_dtype (config);
-  builder = weft_architecture_builder_new (own, dtype != WEFT_DTYPE_INVALID ? dtype : WEFT_DTYPE_F32);
+  if (dtype == WEFT_DTYPE_INVALID)
+    dtype = WEFT_DTYPE_F32;
+  builder = weft_architecture_builder_new (own, dtype);
   tree = weft_module_tree_new_empty ();
   evaluation.builder = builder;
   evaluation.tree = tree;

@@ -90,6 +90,10 @@ void weft_module_tree_add_dtype_rule (WeftModuleTree *self, const gchar *pattern
 void weft_module_tree_add_tie (WeftModuleTree *self, const gchar *target, const gchar *source);
 void weft_module_tree_add_plan_rule (WeftModuleTree *self, WeftParallelPlan plan, const gchar *pattern,
                                      const gchar *style);
+/* What another tree says of the model as a whole; then, when the tree is complete, its sub-models and ties, as far as they are
+ * there. */
+void weft_module_tree_copy_model (WeftModuleTree *self, WeftModuleTree *old);
+void weft_module_tree_copy_parts (WeftModuleTree *self, WeftModuleTree *old);
 /* Fills in what follows from the root, which it takes. */
 gboolean weft_module_tree_complete (WeftModuleTree *self, WeftModuleBody *root, const gchar *where,
                                     GError **error);

@@ -584,9 +584,8 @@ mark_replaced (Replacing *replacing, GHashTable *replacements, GError **error)
   return TRUE;
 }
 
-/* What is said of the model as a whole, as far as it still is about something. */
-static void
-copy_model (WeftModuleTree *self, WeftModuleTree *old)
+void
+weft_module_tree_copy_model (WeftModuleTree *self, WeftModuleTree *old)
 {
   self->class_name = g_strdup (old->class_name);
   self->model_type = g_strdup (old->model_type);
@@ -606,8 +605,8 @@ copy_model (WeftModuleTree *self, WeftModuleTree *old)
                                       g_array_index (old->plan_rules[plan], WeftTextPair, i).second);
 }
 
-static void
-copy_sub_models_and_ties (WeftModuleTree *self, WeftModuleTree *old)
+void
+weft_module_tree_copy_parts (WeftModuleTree *self, WeftModuleTree *old)
 {
   for (guint i = 0; i < old->sub_models->len; i++)
     {
@@ -676,14 +675,14 @@ weft_module_tree_replace (WeftModuleTree *self, GHashTable *replacements, GError
   if (!mark_replaced (&replacing, replacements, error))
     return NULL;
   replaced = weft_module_tree_new_empty ();
-  copy_model (replaced, self);
+  weft_module_tree_copy_model (replaced, self);
   is_complete = weft_module_tree_complete (replaced, replace_bodies (&replacing, replacements),
                                            "the changed model", error);
   for (guint i = 0; i < n; i++)
     g_clear_pointer (&copies[i], weft_module_body_unref);
   if (!is_complete)
     return NULL;
-  copy_sub_models_and_ties (replaced, self);
+  weft_module_tree_copy_parts (replaced, self);
   return g_steal_pointer (&replaced);
 }
 

@@ -4,6 +4,7 @@
 
 #include <json-glib/json-glib.h>
 
+#include "checkpoint/weft-checkpoint.h"
 #include "model/weft-architecture-registry.h"
 #include "model/weft-model-config.h"
 #include "model/weft-module.h"
@@ -69,6 +70,7 @@ WEFT_PUBLIC WeftModuleTree *weft_module_tree_new_for_config (WeftArchitectureReg
                                                              JsonNode *root, const gchar *where,
                                                              const gchar *class_name, WeftDtype dtype,
                                                              GError **error);
+WEFT_PUBLIC WeftModuleTree *weft_module_tree_new_like (WeftCheckpoint *checkpoint, GError **error);
 WEFT_PUBLIC gboolean weft_module_tree_mark_custom_code (WeftModuleTree *self, JsonNode *config,
                                                         const gchar *where, GError **error);
 WEFT_PUBLIC void weft_module_tree_set_config (WeftModuleTree *self, WeftModelConfig *config);

@@ -8,6 +8,7 @@ struct _WeftLoadOptions
   GObject parent_instance;
 
   gchar *dtype;
+  gchar *class_name; /* (nullable) */
   gchar *model_type;
   WeftTransformList *key_mapping;
   WeftTransformList *mapping;
@@ -31,6 +32,7 @@ weft_load_options_finalize (GObject *object)
   WeftLoadOptions *self = WEFT_LOAD_OPTIONS (object);
 
   g_free (self->dtype);
+  g_free (self->class_name);
   g_free (self->model_type);
   g_clear_object (&self->key_mapping);
   g_clear_object (&self->mapping);
@@ -167,6 +169,23 @@ void
 weft_load_options_set_module_tree (WeftLoadOptions *self, WeftModuleTree *tree)
 {
   g_set_object (&self->tree, tree);
+}
+
+/**
+ * weft_load_options_set_class_name:
+ * @self: options
+ * @class_name: (nullable): a class of the model's family, such as its base model or one with another head
+ *
+ * Loads into that class, in place of the one that the config names. It is looked at where the module tree follows from the
+ * config.
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_class_name (WeftLoadOptions *self, const gchar *class_name)
+{
+  g_free (self->class_name);
+  self->class_name = g_strdup (class_name);
 }
 
 /**
@@ -347,6 +366,19 @@ WeftModuleTree *
 weft_load_options_get_module_tree (WeftLoadOptions *self)
 {
   return self->tree;
+}
+
+/**
+ * weft_load_options_get_class_name:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the class to load into; %NULL for the one that the config names
+ * Since: 1.0
+ */
+const gchar *
+weft_load_options_get_class_name (WeftLoadOptions *self)
+{
+  return self->class_name;
 }
 
 /**

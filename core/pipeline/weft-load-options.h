@@ -32,6 +32,7 @@ G_DECLARE_FINAL_TYPE (WeftLoadOptions, weft_load_options, WEFT, LOAD_OPTIONS, GO
  * @WEFT_LOAD_FLAGS_REFUSE_UNUSED: a rule of the model's mapping that matches nothing stops the load
  * @WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE: a conversion without an exact inverse stops the load
  * @WEFT_LOAD_FLAGS_REFUSE_OPEN: a model of which no tensors are known stops the load
+ * @WEFT_LOAD_FLAGS_OPEN: what the config says of the tensors of the model is not looked at
  *
  * What a load puts up with. Without any of them, missing, mismatched and failed tensors stop it, nothing else does.
  *
@@ -48,6 +49,7 @@ typedef enum /*< flags >*/
   WEFT_LOAD_FLAGS_REFUSE_UNUSED = 1 << 5,
   WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE = 1 << 6,
   WEFT_LOAD_FLAGS_REFUSE_OPEN = 1 << 7,
+  WEFT_LOAD_FLAGS_OPEN = 1 << 8,
 } WeftLoadFlags;
 
 WEFT_PUBLIC WeftLoadOptions *weft_load_options_new (void);
@@ -58,6 +60,7 @@ WEFT_PUBLIC gboolean weft_load_options_add_key_mapping (WeftLoadOptions *self, c
 WEFT_PUBLIC void weft_load_options_set_mapping (WeftLoadOptions *self, WeftTransformList *mapping);
 WEFT_PUBLIC void weft_load_options_set_registry (WeftLoadOptions *self, WeftMappingRegistry *registry);
 WEFT_PUBLIC void weft_load_options_set_module_tree (WeftLoadOptions *self, WeftModuleTree *tree);
+WEFT_PUBLIC void weft_load_options_set_class_name (WeftLoadOptions *self, const gchar *class_name);
 WEFT_PUBLIC void weft_load_options_set_model_type (WeftLoadOptions *self, const gchar *model_type);
 WEFT_PUBLIC void weft_load_options_set_transforms (WeftLoadOptions *self, WeftTransformList *transforms);
 WEFT_PUBLIC void weft_load_options_set_target_names (WeftLoadOptions *self, const gchar *const *names);
@@ -74,6 +77,7 @@ WEFT_PUBLIC WeftTransformList *weft_load_options_get_key_mapping (WeftLoadOption
 WEFT_PUBLIC WeftTransformList *weft_load_options_get_mapping (WeftLoadOptions *self);
 WEFT_PUBLIC WeftMappingRegistry *weft_load_options_get_registry (WeftLoadOptions *self);
 WEFT_PUBLIC WeftModuleTree *weft_load_options_get_module_tree (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar *weft_load_options_get_class_name (WeftLoadOptions *self);
 WEFT_PUBLIC const gchar *weft_load_options_get_model_type (WeftLoadOptions *self);
 WEFT_PUBLIC WeftTransformList *weft_load_options_get_transforms (WeftLoadOptions *self);
 WEFT_PUBLIC const gchar *const *weft_load_options_get_target_names (WeftLoadOptions *self);

@@ -15,6 +15,8 @@ struct _WeftLoadPlan
   WeftLoadOptions *options;
   /* NULL: open mode without any knowledge of the model. */
   WeftModuleTree *tree;
+  /* Why the tree has no tensors; NULL if there is nothing to say. */
+  gchar *open_reason;
   /* Names that the model knows; NULL in open mode. */
   GHashTable *model_keys;
   /* NULL if the tree has no tensors, or names were declared in its place. */

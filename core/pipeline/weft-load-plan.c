@@ -26,6 +26,7 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->checkpoint);
   g_clear_object (&self->options);
   g_clear_object (&self->tree);
+  g_free (self->open_reason);
   g_clear_pointer (&self->model_keys, g_hash_table_unref);
   g_clear_pointer (&self->ties, weft_tied_names_free);
   g_clear_object (&self->registry);
@@ -111,7 +112,7 @@ find_model (WeftLoadPlan *self, GError **error)
   g_autoptr (GError) local_error = NULL;
 
   self->config = config != NULL ? json_node_ref (config) : NULL;
-  self->tree = weft_caller_find_model (self->options, config, where, &local_error);
+  self->tree = weft_caller_find_model (self->options, config, where, &self->open_reason, &local_error);
   if (local_error != NULL)
     {
       g_propagate_error (error, g_steal_pointer (&local_error));
@@ -125,6 +126,18 @@ find_model (WeftLoadPlan *self, GError **error)
       self->ties = weft_tied_names_new (self->tree, config);
     }
   return weft_load_plan_prepare_dtypes (self, error);
+}
+
+static void
+note_open_mode (WeftLoadPlan *self)
+{
+  g_autofree gchar *text = g_strconcat (
+      "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
+      "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
+      "dtypes (give --module-tree or --like)",
+      self->open_reason != NULL ? "; " : "", self->open_reason, NULL);
+
+  weft_load_report_add (self->report, WEFT_FINDING_NOTE, "open mode", text);
 }
 
 /* Most models need rules; one that has none may be plain, or unknown. Where its names are known, they tell. */
@@ -362,7 +375,11 @@ check_fit (WeftLoadPlan *self, GError **error)
   g_autofree gchar *found = NULL;
   g_autofree gchar *nearest = NULL;
 
-  if (n_expected == 0 || !weft_fit_is_too_small (n_published, self->n_known, n_expected, count_given (self)))
+  if (n_published == 0 || n_expected == 0)
+    return TRUE;
+  if (self->n_known > 0
+      && !(weft_fit_is_chance (self->n_known, n_published)
+           && weft_fit_is_chance (count_given (self), n_expected)))
     return TRUE;
   found = self->n_known == 0 ? g_strdup_printf ("none of the %u", n_published)
                              : g_strdup_printf ("%u of the %u", self->n_known, n_published);
@@ -687,11 +704,7 @@ compile (WeftLoadPlan *self, GError **error)
   else if (self->model_keys != NULL)
     find_missing_names (self);
   else
-    weft_load_report_add (
-        self->report, WEFT_FINDING_NOTE, "open mode",
-        "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
-        "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
-        "dtypes (give --module-tree)");
+    note_open_mode (self);
   return weft_fusion_stages_apply (self, error);
 }
 

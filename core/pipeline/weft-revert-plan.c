@@ -305,7 +305,7 @@ static WeftModuleTree *
 find_tree (WeftRevertPlan *self, GError **error)
 {
   return weft_caller_find_model (self->options, weft_checkpoint_get_config (self->checkpoint),
-                                 weft_checkpoint_get_path (self->checkpoint), error);
+                                 weft_checkpoint_get_path (self->checkpoint), NULL, error);
 }
 
 /* Takes back what the config says is fused, as far as the checkpoint holds it. */

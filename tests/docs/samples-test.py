@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the README and of the pages "Write an op", "Write a fusion", "Write a mapping" and "Module tree", run as a reader would."""
+"""The samples of the README and of the pages "Write an op", "Write a fusion", "Write a mapping", "Module tree" and "What a load reports", run as a reader would."""
 
 import json
 import os
@@ -116,6 +116,16 @@ class SamplesTest(unittest.TestCase):
         self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B")
         write(self.path("load.py"), f"{load}print(len(weights), codes.dtype, values.dtype, values.shape)\n")
         self.assertEqual(self.run_words(sys.executable, "load.py"), "21 uint16 float32 (16,)\n")
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_edited_list(self):
+        write_tensor(self.path("model.safetensors"), "value_head.weight", [1.0])
+        os.remove(self.path("in.safetensors"))
+        write(self.path("config.json"), '{"model_type": "llama"}')
+        write(self.path("head.py"), "import gi\ngi.require_version('Weft', '1.0')\nfrom gi.repository import Weft\n"
+                                    "checkpoint = Weft.Checkpoint.open('.')\n" + blocks("load-report.md", "python")[0]
+              + "print(plan.get_outputs().get_name(0), plan.get_report().get_name(Weft.Finding.MISSING, 0))\n")
+        self.assertEqual(self.run_words(sys.executable, "head.py"), "v_head.weight v_head.bias\n")
 
     def make_model(self):
         """Two layers with keys and values, and the tree that says so."""

@@ -150,7 +150,7 @@ const status = run({
         equal(verification.has_passed(), true, 'passed');
         rules.append_renaming('^lm\\.head', 'head');
         rules.append_renaming('^lm', 'model.lm');
-        equal(Weft.mapping_lint(rules, null).map(finding => finding.key), ['lm.head'], 'lint');
+        equal(Weft.mapping_lint(rules, null, null).map(finding => finding.key), ['lm.head'], 'lint');
     },
 
     'errors'() {

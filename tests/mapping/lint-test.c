@@ -65,7 +65,7 @@ test_findings (void)
       g_autoptr (WeftTransformList) list = made_mapping (rows[i].rules);
       g_auto (GStrv) keys = rows[i].keys != NULL ? g_strsplit (rows[i].keys, " ", -1) : NULL;
       g_autoptr (GError) error = NULL;
-      g_autoptr (GPtrArray) findings = weft_mapping_lint (list, (const gchar *const *) keys, &error);
+      g_autoptr (GPtrArray) findings = weft_mapping_lint (list, (const gchar *const *) keys, NULL, &error);
       g_autofree gchar *found = NULL;
 
       g_assert_no_error (error);
@@ -85,10 +85,22 @@ test_rewritten_output (void)
   g_autofree gchar *found = NULL;
 
   g_assert_true (weft_transform_list_append_renaming (list, "\\.up", ".raised", &error));
-  findings = weft_mapping_lint (list, NULL, &error);
+  findings = weft_mapping_lint (list, NULL, NULL, &error);
   g_assert_no_error (error);
   found = show (findings);
   g_assert_cmpstr (found, ==, "rewritten-output 1/0 x.e.up\n");
+}
+
+static void
+test_cancelled (void)
+{
+  g_autoptr (WeftTransformList) list = made_mapping (RENAME ("^a\\\\.", "b."));
+  g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+  g_autoptr (GError) error = NULL;
+
+  g_cancellable_cancel (cancellable);
+  g_assert_null (weft_mapping_lint (list, NULL, cancellable, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_CANCELLED);
 }
 
 static void
@@ -98,7 +110,7 @@ test_idle (void)
   g_autoptr (WeftTransformList) list = made_mapping (RENAME ("^a\\\\.", "b.") "," RENAME (
       "^z\\\\.", "y.") "," CONVERT ("'e.*.w1'", "'e.up'", STACK) "," CONVERT ("'e.*.w9'", "'e.down'", STACK));
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) findings = weft_mapping_lint_idle (list, keys, &error);
+  g_autoptr (GPtrArray) findings = weft_mapping_lint_idle (list, keys, NULL, &error);
   g_autofree gchar *found = NULL;
 
   g_assert_no_error (error);
@@ -141,7 +153,7 @@ test_samples_reach_every_rule (void)
       g_autofree gchar *alias_of = weft_mapping_registry_dup_alias (registry, names[i], &error);
       g_autoptr (WeftTransformList) list = weft_mapping_registry_lookup (registry, names[i], &error);
       g_auto (GStrv) keys = weft_mapping_sample_names (list, &error);
-      g_autoptr (GPtrArray) idle = weft_mapping_lint_idle (list, (const gchar *const *) keys, &error);
+      g_autoptr (GPtrArray) idle = weft_mapping_lint_idle (list, (const gchar *const *) keys, NULL, &error);
 
       g_assert_no_error (error);
       for (guint k = 0; alias_of == NULL && k < idle->len; k++)
@@ -243,7 +255,7 @@ test_shipped (void)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (WeftTransformList) list = weft_mapping_registry_lookup (registry, names[i], &error);
-      g_autoptr (GPtrArray) findings = weft_mapping_lint (list, NULL, &error);
+      g_autoptr (GPtrArray) findings = weft_mapping_lint (list, NULL, NULL, &error);
 
       g_assert_no_error (error);
       for (guint k = 0; k < findings->len; k++)
@@ -265,6 +277,7 @@ main (int argc, char *argv[])
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/lint/findings", test_findings);
   g_test_add_func ("/lint/rewritten-output", test_rewritten_output);
+  g_test_add_func ("/lint/cancelled", test_cancelled);
   g_test_add_func ("/lint/idle", test_idle);
   g_test_add_func ("/lint/guess-published", test_guess_published);
   g_test_add_func ("/lint/samples-reach-every-rule", test_samples_reach_every_rule);

@@ -412,6 +412,13 @@ weft_adapter_join_dup_inverse (WeftConversionOpsBase *base, GError **error)
                        NULL);
 }
 
+/* What lies beside the blocks is zero, and is not kept when they are taken out. */
+static WeftOpTraits
+weft_adapter_join_get_traits (WeftConversionOpsBase *base)
+{
+  return ((WeftAdapterJoin *) base)->inverse ? WEFT_OP_TRAITS_DROPS_ZEROS : WEFT_OP_TRAITS_NONE;
+}
+
 static void
 weft_adapter_join_class_init (WeftAdapterJoinClass *klass)
 {
@@ -419,6 +426,7 @@ weft_adapter_join_class_init (WeftAdapterJoinClass *klass)
 
   base_class->convert = weft_adapter_join_convert;
   base_class->dup_inverse = weft_adapter_join_dup_inverse;
+  base_class->get_traits = weft_adapter_join_get_traits;
   base_class->thread_policy = WEFT_THREAD_POLICY_ANY;
   weft_op_class_add_int (base_class, "n-experts", "Experts",
                          "Number of experts, for the inverse; 0 if it is not known", 0, G_MAXUINT16, 0,
