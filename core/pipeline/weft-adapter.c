@@ -382,7 +382,7 @@ weft_load_plan_new_for_adapter (WeftCheckpoint *adapter, JsonNode *base_config, 
   plan = weft_load_plan_new (adapter, adapter_options, error);
   if (plan == NULL)
     return NULL;
-  tree = weft_caller_find_model (base_options, base_config, where, NULL);
+  tree = weft_caller_find_model (base_options, base_config, where, NULL, NULL);
   judge (plan, tree);
   if (weft_checkpoint_get_n_shards (adapter) == 1)
     plan->file_name = g_strdup (weft_shard_get_file_name (weft_checkpoint_get_shard (adapter, 0)));
