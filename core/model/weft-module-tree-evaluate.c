@@ -563,8 +563,8 @@ check_describes (WeftArchitecture *architecture, JsonObject *config, const gchar
           return TRUE;
     }
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-               "%s: says nothing of a model of the type '%s' but its name, so that its sizes are not known", where,
-               architecture->model_type);
+               "%s: says nothing of a model of the type '%s' but its name, so that its sizes are not known",
+               where, architecture->model_type);
   return FALSE;
 }
 
