@@ -342,7 +342,7 @@ select_module (WeftReplacementExecutor *self, WeftReplacementPlan *plan, WeftMod
   const gchar *fqn = weft_module_get_fqn (module);
   g_autofree gchar *reason = NULL;
 
-  if (!check_not_replaced (self, fqn, where, error) || !check_not_selected (plan, fqn, where, error))
+  if (!check_not_replaced (self, fqn, where, error))
     return FALSE;
   if (!weft_fusion_target_test (target, module, &reason, error))
     {
@@ -350,7 +350,11 @@ select_module (WeftReplacementExecutor *self, WeftReplacementPlan *plan, WeftMod
       return FALSE;
     }
   if (reason == NULL)
-    weft_replacement_plan_add (plan, module, target, where);
+    {
+      if (!check_not_selected (plan, fqn, where, error))
+        return FALSE;
+      weft_replacement_plan_add (plan, module, target, where);
+    }
   else if (weft_plan_overrides_skips_mismatch (overrides, entry))
     {
       g_autofree gchar *note = g_strdup_printf ("%s: '%s' is skipped: %s", where, fqn, reason);

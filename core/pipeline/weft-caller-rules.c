@@ -71,6 +71,7 @@ is_open (WeftLoadOptions *options)
 {
   return (weft_load_options_get_flags (options) & WEFT_LOAD_FLAGS_OPEN) != 0
          || weft_load_options_get_mapping (options) != NULL
+         || weft_load_options_get_transforms (options) != NULL
          || weft_load_options_get_model_type (options) != NULL;
 }
 

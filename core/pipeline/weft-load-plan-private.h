@@ -32,6 +32,9 @@ struct _WeftLoadPlan
   GHashTable *model_keys;
   /* NULL if the tree has no tensors, or names were declared in its place. */
   WeftTiedNames *ties;
+  /* GRegex of names that may be missing, and of names that may be there; NULL where ties is. */
+  GPtrArray *ignored_missing;
+  GPtrArray *ignored_unexpected;
   WeftMappingRegistry *registry;
   WeftTransformList *transforms;
   /* What is read as, if the model does not say otherwise; invalid: as it is stored. */

@@ -9,6 +9,7 @@
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-carry-private.h"
 #include "pipeline/weft-fit-private.h"
+#include "pipeline/weft-ignore-list-private.h"
 #include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
@@ -36,6 +37,8 @@ weft_load_plan_finalize (GObject *object)
   g_free (self->open_reason);
   g_clear_pointer (&self->model_keys, g_hash_table_unref);
   g_clear_pointer (&self->ties, weft_tied_names_free);
+  g_clear_pointer (&self->ignored_missing, g_ptr_array_unref);
+  g_clear_pointer (&self->ignored_unexpected, g_ptr_array_unref);
   g_clear_object (&self->registry);
   g_clear_object (&self->transforms);
   g_clear_pointer (&self->dtype_patterns, g_ptr_array_unref);
@@ -116,6 +119,21 @@ take_target_names (WeftLoadPlan *self)
     g_hash_table_add (self->model_keys, (gpointer) names[i]);
 }
 
+/* What the tree says of the model's tensors. */
+static gboolean
+take_tree (WeftLoadPlan *self, GError **error)
+{
+  self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
+  self->ties = weft_tied_names_new (self->tree, self->config);
+  self->ignored_missing = weft_ignore_list_new (weft_module_tree_get_ignore_on_load_missing (self->tree),
+                                                "ignore_on_load_missing", error);
+  self->ignored_unexpected =
+      self->ignored_missing != NULL ? weft_ignore_list_new (
+          weft_module_tree_get_ignore_on_load_unexpected (self->tree), "ignore_on_load_unexpected", error)
+                                    : NULL;
+  return self->ignored_unexpected != NULL;
+}
+
 static gboolean
 find_model (WeftLoadPlan *self, GError **error)
 {
@@ -133,11 +151,8 @@ find_model (WeftLoadPlan *self, GError **error)
     }
   if (weft_load_options_get_target_names (self->options) != NULL)
     take_target_names (self);
-  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree))
-    {
-      self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
-      self->ties = weft_tied_names_new (self->tree, config);
-    }
+  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree) && !take_tree (self, error))
+    return FALSE;
   return weft_load_plan_prepare_dtypes (self, error);
 }
 
@@ -285,15 +300,6 @@ collect (WeftLoadPlan *self, WeftRenamedKey *renamed, guint position, GError **e
 }
 
 static gboolean
-is_ignored (const gchar *const *patterns, const gchar *name)
-{
-  for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++)
-    if (g_regex_match_simple (patterns[i], name, 0, 0))
-      return TRUE;
-  return FALSE;
-}
-
-static gboolean
 has_buffer (WeftModuleTree *tree, const gchar *suffix)
 {
   for (guint i = 0; i < weft_module_tree_get_n_tensors (tree); i++)
@@ -309,7 +315,7 @@ may_be_unexpected (WeftLoadPlan *self, const gchar *name)
 {
   if (!weft_load_plan_knows_tensors (self))
     return FALSE;
-  return is_ignored (weft_module_tree_get_ignore_on_load_unexpected (self->tree), name)
+  return weft_ignore_list_has (self->ignored_unexpected, name)
          || (strstr (name, "rotary_emb.inv_freq") != NULL && has_buffer (self->tree, "rotary_emb.inv_freq"))
          || ((strcmp (name, "position_ids") == 0 || g_str_has_suffix (name, ".position_ids"))
              && has_buffer (self->tree, "position_ids"));
@@ -790,7 +796,7 @@ find_missing (WeftLoadPlan *self)
       if (!weft_module_tree_is_tensor_persistent (self->tree, i) || was_given (self, name)
           || find_given (self, weft_tied_names_find (self->ties, name)) != NULL)
         continue;
-      if (is_ignored (weft_module_tree_get_ignore_on_load_missing (self->tree), name))
+      if (weft_ignore_list_has (self->ignored_missing, name))
         weft_load_report_add (self->report, WEFT_FINDING_IGNORED, name,
                               "is not in the checkpoint; the model makes it itself");
       else
