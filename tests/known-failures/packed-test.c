@@ -134,14 +134,14 @@ static const struct
   /* A group that does not divide the columns. */
   { "F48", INT_PACKED (4, 4), NULL,
     "a.weight_packed: I32[1,1] 10066329\na.weight_scale: F32[1,2] 1 2\na.weight_shape: I64[2] 1 6\n",
-    "a.weight: BF16[1,6] 1 1 1 1 2 2\n" },
+    "a.weight: F32[1,6] 1 1 1 1 2 2\n" },
   /* 3-bit codes in either layout: 32 of them fill 3 words, or, ten to a word, 4. Code 0 is -4. */
   { "F48/3-bit-dense", INT_PACKED (3, 32), NULL,
     "a.weight_packed: I32[1,3] 0 0 0\na.weight_scale: F32[1,1] 1\na.weight_shape: I64[2] 1 32\n",
-    "a.weight: BF16[1,32] -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4\n" },
+    "a.weight: F32[1,32] -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4\n" },
   { "F48/3-bit-padded", INT_PACKED (3, 32), NULL,
     "a.weight_packed: I32[1,4] 0 0 0 0\na.weight_scale: F32[1,1] 1\na.weight_shape: I64[2] 1 32\n",
-    "a.weight: BF16[1,32] -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4\n" },
+    "a.weight: F32[1,32] -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4 -4\n" },
 };
 
 static void
@@ -191,18 +191,18 @@ static const struct
   { "F38/blocks-that-are-joined", FP8 (BLOCK (2, 1)), JOIN_QKV, NULL,
     "k.weight: F8_E4M3[3,1]\nk.weight_scale_inv: F32[2,1]\nq.weight: F8_E4M3[3,1]\nq.weight_scale_inv: F32[2,1]\n"
     "v.weight: F8_E4M3[3,1]\nv.weight_scale_inv: F32[2,1]",
-    WEFT_ERROR_FAILED, "the scale of 'q.weight'|2 rows|--dequantize" },
+    WEFT_ERROR_FAILED, "the scale of 'k.weight'|2 rows|--dequantize" },
   { "F40", NVFP4, CONVERT ("'gate.weight','up.weight'", "'gate_up.weight'", OP_DIM ("Concatenate", 0)), NULL,
     "gate.weight: U8[1,8]\ngate.weight_scale: F8_E4M3[1,1] 1\ngate.weight_scale_2: F32[] 2\n"
     "up.weight: U8[1,8]\nup.weight_scale: F8_E4M3[1,1] 1\nup.weight_scale_2: F32[] 20",
     WEFT_ERROR_FAILED, "global_scale of 'gate.weight'|different values|--dequantize" },
   /* A value projection that is the key's: the model says so, or it is missing. */
-  { "F42", FP8 (BLOCK (1, 1)), RENAME ("^x", "y"), "k.weight: BF16[1,1]\nv.weight: BF16[1,1]",
-    "k.weight: F8_E4M3[1,1]\nk.weight_scale_inv: F32[1,1]", WEFT_ERROR_MISSING, "'v.weight' is missing" },
+  { "F42", FP8 (BLOCK (1, 1)), RENAME ("^key", "k"), "k.weight: BF16[1,1]\nv.weight: BF16[1,1]",
+    "key.weight: F8_E4M3[1,1]\nkey.weight_scale_inv: F32[1,1]", WEFT_ERROR_MISSING, "'v.weight' is missing" },
   { "F45", INT_PACKED (4, 32), NULL, NULL, "a.weight_packed: I32[1,4]\na.weight_shape: I64[2] 1 32",
     WEFT_ERROR_MISSING, "'a.weight'|scale" },
-  { "F45/no-config", NULL, RENAME ("^x", "y"), "a.weight: BF16[1,32]\nnorm: BF16[1]",
-    "a.weight_packed: I32[1,4]\nnorm: BF16[1]", WEFT_ERROR_MISSING, "'a.weight' is missing" },
+  { "F45/no-config", NULL, RENAME ("^old", "norm"), "a.weight: BF16[1,32]\nnorm: BF16[1]",
+    "a.weight_packed: I32[1,4]\nold: BF16[1]", WEFT_ERROR_MISSING, "'a.weight' is missing" },
   { "F45/unknown-method", "{'quantization_config':{'quant_method':'made-up'}}", NULL, NULL, "a: F32[1]",
     WEFT_ERROR_UNSUPPORTED, "'made-up'|fp8" },
   { "F45/no-method", "{'text_config':{'quantization_config':{'bits':4}}}", NULL, NULL, "a: F32[1]",

@@ -68,6 +68,7 @@ weft_fp8_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *c
   weft_quantizer_base_add_part (base, ROLE_SCALE, ".weight", ".scale");
   weft_quantizer_base_add_part (base, ROLE_SCALE, ".weight", ".qscale_weight");
   weft_quantizer_base_add_part (base, ROLE_WEIGHT_SCALE, ".weight", ".weight_scale");
+  weft_quantizer_base_add_part (base, ROLE_WEIGHT_SCALE, "", "_weight_scale");
   weft_quantizer_base_add_part (base, ROLE_ACTIVATION_SCALE, ".weight", ".activation_scale");
   weft_quantizer_base_add_part (base, ROLE_ACTIVATION_SCALE, "", "_activation_scale");
   weft_quantizer_base_add_part (base, ROLE_ACTIVATION_SCALE, ".weight", ".qscale_act");
