@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "base/weft-json.h"
 #include "base/weft-text.h"
 #include "mapping/weft-mapping.h"
+#include "pipeline/weft-adapter.h"
 #include "weft-command-output.h"
 
 /* How many findings of a kind are printed before the rest is counted. */
@@ -152,7 +154,6 @@ read_flags (const WeftCommandRules *rules, WeftLoadFlags *flags, GError **error)
 {
   g_auto (GStrv) words = g_strsplit (rules->strict != NULL ? rules->strict : "", ",", -1);
 
-  *flags = WEFT_LOAD_FLAGS_NONE;
   *flags |= rules->allows_missing ? WEFT_LOAD_FLAGS_ALLOW_MISSING : 0;
   *flags |= rules->ignores_mismatched ? WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES : 0;
   *flags |= rules->drops_unexpected ? WEFT_LOAD_FLAGS_DROP_UNEXPECTED : 0;
@@ -170,30 +171,63 @@ read_flags (const WeftCommandRules *rules, WeftLoadFlags *flags, GError **error)
   return TRUE;
 }
 
+WeftModuleTree *
+weft_command_load_tree (const WeftCommandSource *source, GError **error)
+{
+  g_autoptr (WeftCheckpoint) checkpoint = NULL;
+
+  if (source->module_tree != NULL)
+    return weft_module_tree_load (source->module_tree, error);
+  checkpoint = weft_checkpoint_open (source->like, NULL, error);
+  return checkpoint != NULL ? weft_module_tree_new_like (checkpoint, error) : NULL;
+}
+
+/* One source says what the runtime expects. */
+static gboolean
+add_tree (WeftLoadOptions *options, const WeftCommandSource *source, GError **error)
+{
+  guint n_sources = (source->module_tree != NULL ? 1 : 0) + (source->like != NULL ? 1 : 0)
+                    + (source->class_name != NULL ? 1 : 0) + (source->is_open ? 1 : 0);
+  g_autoptr (WeftModuleTree) tree = NULL;
+
+  if (n_sources > 1)
+    {
+      weft_command_set_usage_error (
+          error,
+          "--module-tree, --like, --class and --open each say what the runtime expects; give one of them");
+      return FALSE;
+    }
+  if (source->module_tree == NULL && source->like == NULL)
+    return TRUE;
+  tree = weft_command_load_tree (source, error);
+  if (tree != NULL)
+    weft_load_options_set_module_tree (options, tree);
+  return tree != NULL;
+}
+
 WeftLoadOptions *
 weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules, GError **error)
 {
   g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
   g_autoptr (GError) cause = NULL;
-  WeftLoadFlags flags = WEFT_LOAD_FLAGS_NONE;
+  WeftLoadFlags flags;
 
   for (guint i = 0; source->key_mappings != NULL && source->key_mappings[i] != NULL; i++)
     if (!add_key_mapping (options, source->key_mappings[i], error))
       return NULL;
   if (source->mapping != NULL && !add_mapping (options, source->mapping, error))
     return NULL;
-  if (source->module_tree != NULL)
-    {
-      g_autoptr (WeftModuleTree) tree = weft_module_tree_load (source->module_tree, error);
-
-      if (tree == NULL)
-        return NULL;
-      weft_load_options_set_module_tree (options, tree);
-    }
+  if (!add_tree (options, source, error))
+    return NULL;
+  weft_load_options_set_class_name (options, source->class_name);
   if (!set_model_type (options, source->model_type, error))
     return NULL;
+  flags = source->is_open ? WEFT_LOAD_FLAGS_OPEN : WEFT_LOAD_FLAGS_NONE;
+  weft_load_options_set_flags (options, flags);
   if (rules == NULL)
     return g_steal_pointer (&options);
+  if (!weft_command_add_fusion (&rules->fusion, options, error))
+    return NULL;
   if (rules->dtype != NULL && !weft_load_options_set_dtype (options, rules->dtype, &cause))
     {
       refuse_option ("--dtype", cause, error);
@@ -203,6 +237,44 @@ weft_command_load_options (const WeftCommandSource *source, const WeftCommandRul
     return NULL;
   weft_load_options_set_flags (options, flags);
   return g_steal_pointer (&options);
+}
+
+/* An adapter that is converted as if it were a model would keep every name: says what is missing. */
+static gboolean
+refuse_bare_adapter (WeftCheckpoint *checkpoint, GError **error)
+{
+  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, "adapter_config.json", NULL) : NULL;
+
+  if (path == NULL || weft_checkpoint_get_config (checkpoint) != NULL
+      || !g_file_test (path, G_FILE_TEST_IS_REGULAR))
+    return TRUE;
+  weft_command_set_usage_error (error, "%s is an adapter; say with --base DIR which model it is for",
+                                weft_checkpoint_get_path (checkpoint));
+  return FALSE;
+}
+
+WeftLoadPlan *
+weft_command_new_plan (WeftCheckpoint *checkpoint, WeftLoadOptions *options, const WeftCommandRules *rules,
+                       GError **error)
+{
+  g_autofree gchar *path = NULL;
+  g_autoptr (JsonNode) config = NULL;
+
+  if (rules->base == NULL && rules->adapter_name != NULL)
+    weft_command_set_usage_error (error, "--adapter-name goes with --base");
+  if (rules->base == NULL)
+    return rules->adapter_name == NULL && refuse_bare_adapter (checkpoint, error)
+               ? weft_load_plan_new (checkpoint, options, error)
+               : NULL;
+  path = g_file_test (rules->base, G_FILE_TEST_IS_DIR) ? g_build_filename (rules->base, "config.json", NULL)
+                                                       : g_strdup (rules->base);
+  config = weft_json_load_file (path, error);
+  if (config == NULL)
+    return NULL;
+  return weft_load_plan_new_for_adapter (checkpoint, config, path,
+                                         rules->adapter_name != NULL ? rules->adapter_name : "default",
+                                         options, error);
 }
 
 WeftSafetensorsSink *

@@ -5,7 +5,7 @@
 #include "checkpoint/weft-checkpoint.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-load-plan.h"
-#include "weft-command-entry.h"
+#include "weft-command-fusion.h"
 
 typedef struct
 {
@@ -13,6 +13,9 @@ typedef struct
   gchar *mapping;
   gchar *model_type;
   gchar *module_tree;
+  gchar *like;
+  gchar *class_name;
+  gboolean is_open;
   gchar *variant;
   gchar *io;
   gboolean is_lenient;
@@ -25,6 +28,9 @@ typedef struct
   gboolean ignores_mismatched;
   gboolean drops_unexpected;
   gchar *strict;
+  gchar *base;
+  gchar *adapter_name;
+  WeftCommandFusion fusion;
 } WeftCommandRules;
 
 typedef struct
@@ -64,8 +70,29 @@ typedef struct
         0,                                                                                                             \
         G_OPTION_ARG_FILENAME,                                                                                         \
         WEFT_COMMAND_OPTION (type, member.module_tree),                                                                \
-        "What the runtime expects, as JSON: names, shapes, sub-models",                                                \
+        "What the runtime expects, as JSON: names, shapes, sub-models; in place of what config.json says",             \
         "FILE" },                                                                                                      \
+      { "like",                                                                                                        \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_FILENAME,                                                                                         \
+        WEFT_COMMAND_OPTION (type, member.like),                                                                       \
+        "The runtime expects the names and shapes of this checkpoint",                                                 \
+        "CHECKPOINT" },                                                                                                \
+      { "class",                                                                                                       \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_STRING,                                                                                           \
+        WEFT_COMMAND_OPTION (type, member.class_name),                                                                 \
+        "Load into this class of the model's family (base model, another head), not the one of config.json",           \
+        "NAME" },                                                                                                      \
+      { "open",                                                                                                        \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        G_OPTION_ARG_NONE,                                                                                             \
+        WEFT_COMMAND_OPTION (type, member.is_open),                                                                    \
+        "Do not look at what config.json says of names and shapes; convert what is there",                             \
+        NULL },                                                                                                        \
       { "variant",                                                                                                     \
         0,                                                                                                             \
         0,                                                                                                             \
@@ -86,13 +113,14 @@ typedef struct
   }
 
 #define WEFT_COMMAND_RULES_OPTIONS(type, member)                                                       \
-  { "dtype",                                                                                           \
-    'd',                                                                                               \
-    0,                                                                                                 \
-    G_OPTION_ARG_STRING,                                                                               \
-    WEFT_COMMAND_OPTION (type, member.dtype),                                                          \
-    "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16",     \
-    "D" },                                                                                             \
+  WEFT_COMMAND_FUSION_OPTIONS (type, member.fusion),                                                   \
+      { "dtype",                                                                                       \
+        'd',                                                                                           \
+        0,                                                                                             \
+        G_OPTION_ARG_STRING,                                                                           \
+        WEFT_COMMAND_OPTION (type, member.dtype),                                                      \
+        "keep (default): as stored; auto: what the config and the model say; or a dtype such as BF16", \
+        "D" },                                                                                         \
       { "allow-missing",                                                                               \
         0,                                                                                             \
         0,                                                                                             \
@@ -114,9 +142,23 @@ typedef struct
         WEFT_COMMAND_OPTION (type, member.drops_unexpected),                                           \
         "Leave out tensors that the model does not know",                                              \
         NULL },                                                                                        \
+      { "strict",                                                                                      \
+        0,                                                                                             \
+        0,                                                                                             \
+        G_OPTION_ARG_STRING,                                                                           \
+        WEFT_COMMAND_OPTION (type, member.strict),                                                     \
+        "Stop at these too, by comma: unexpected, ignored, unused, not-reversible, open; all",         \
+        "KINDS" },                                                                                     \
+      { "base",                                                                                        \
+        0,                                                                                             \
+        0,                                                                                             \
+        G_OPTION_ARG_FILENAME,                                                                         \
+        WEFT_COMMAND_OPTION (type, member.base),                                                       \
+        "SRC is a LoRA adapter of the model in this folder, whose rules it follows",                   \
+        "DIR" },                                                                                       \
   {                                                                                                    \
-    "strict", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.strict),                    \
-        "Stop at these too, by comma: unexpected, ignored, unused, not-reversible, open; all", "KINDS" \
+    "adapter-name", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.adapter_name),        \
+        "With --base: what the runtime calls the adapter (default: default)", "NAME"                   \
   }
 
 #define WEFT_COMMAND_DESTINATION_OPTIONS(type, member)                                                                \
@@ -165,8 +207,13 @@ void weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink, 
 void weft_command_add_kept (JsonBuilder *builder, WeftSafetensorsSink *sink);
 WeftCheckpoint *weft_command_open_source (const gchar *path, const WeftCommandSource *source,
                                           WeftCommandCall *call, GError **error);
+/* The tree of --module-tree or --like. */
+WeftModuleTree *weft_command_load_tree (const WeftCommandSource *source, GError **error);
 WeftLoadOptions *weft_command_load_options (const WeftCommandSource *source, const WeftCommandRules *rules,
                                             GError **error);
+/* A plan for a checkpoint, or, with --base, for an adapter. */
+WeftLoadPlan *weft_command_new_plan (WeftCheckpoint *checkpoint, WeftLoadOptions *options,
+                                     const WeftCommandRules *rules, GError **error);
 WeftSafetensorsSink *weft_command_open_sink (const WeftCommandDestination *destination,
                                              const gchar *source_path, GError **error);
 

@@ -37,6 +37,7 @@ static const WeftCommandExample convert_examples[] = {
   { "With the dtypes that the model's runtime uses", "weft convert Mixtral-8x7B -o out --dtype auto" },
   { "With a renaming of your own",
     "weft convert my-model -o out --key-mapping '^encoder\\.=model.encoder.'" },
+  { "A LoRA adapter, by the rules of its model", "weft convert my-adapter --base Mixtral-8x7B -o out" },
   { "An unknown model, by rules from a file", "weft convert my-model -o out --mapping my-rules.json" },
   { "The dense values of a packed checkpoint", "weft convert my-fp8-model -o out --dequantize --dtype BF16" },
   { "With weights packed",
@@ -61,7 +62,7 @@ make_plan (WeftCommandCall *call, GError **error)
   if (!weft_command_set_quantization (load_options, &options->quantization, error))
     return NULL;
   checkpoint = weft_command_open_source (call->arguments[0], &options->source, call, error);
-  return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
+  return checkpoint != NULL ? weft_command_new_plan (checkpoint, load_options, &options->rules, error) : NULL;
 }
 
 static gint
@@ -88,6 +89,8 @@ const WeftCommandEntry weft_convert_command = {
       "not list) are named and left where they are.\n\n"
       "Packed weights follow the rules as they are, codes and scales as one unit; what cannot be kept exact is refused, and "
       "--dequantize converts dense values. --quantize packs what is dense at the end.\n\n"
+      "With --base, SRC is a folder with a LoRA adapter (adapter_config.json, adapter_model.safetensors). It follows the rules of "
+      "its model: experts' matrices are fused as the experts are, and the config says so.\n\n"
       "--force and --in-place remove from the folder that they replace only what was read, copied or is replaced by name; whatever "
       "else is in it stays in DST.weft-old.",
   .min_arguments = 1,

@@ -39,7 +39,7 @@ make_plan (WeftCommandCall *call, GError **error)
     }
   weft_load_options_set_is_dequantized (load_options, TRUE);
   weft_load_options_set_dense_dtype (load_options, dtype);
-  weft_load_options_set_flags (load_options, WEFT_LOAD_FLAGS_KEEP_NAMES);
+  weft_load_options_set_flags (load_options, WEFT_LOAD_FLAGS_KEEP_NAMES | WEFT_LOAD_FLAGS_OPEN);
   checkpoint = weft_checkpoint_open (call->arguments[0], call->cancellable, error);
   return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
 }

@@ -25,7 +25,7 @@ make_plan (WeftCommandCall *call, GError **error)
       load_options != NULL ? weft_command_open_source (call->arguments[0], &options->source, call, error)
                            : NULL;
 
-  return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
+  return checkpoint != NULL ? weft_command_new_plan (checkpoint, load_options, &options->rules, error) : NULL;
 }
 
 static void
@@ -101,6 +101,24 @@ format_tensor (JsonObject *object)
   return g_string_free (text, FALSE);
 }
 
+/* What happens behind the model's mapping, in the order in which it does. */
+static void
+print_stages (JsonArray *stages)
+{
+  for (guint i = json_array_get_length (stages); i > 0; i--)
+    {
+      JsonObject *stage = json_array_get_object_element (stages, i - 1);
+      JsonArray *sources = json_object_get_array_member (stage, "sources");
+      JsonArray *outputs = json_object_get_array_member (stage, "outputs");
+
+      weft_command_print ("then fused by %s\n", get_member (stage, "rule"));
+      for (guint j = 0; j < json_array_get_length (sources); j++)
+        weft_command_print ("    %s\n", json_array_get_string_element (sources, j));
+      for (guint j = 0; j < json_array_get_length (outputs); j++)
+        weft_command_print ("    -> %s\n", json_array_get_string_element (outputs, j));
+    }
+}
+
 static void
 print_conversion (JsonObject *object)
 {
@@ -136,6 +154,8 @@ print_conversion (JsonObject *object)
       weft_command_print ("    %s  %s  %s at byte %" G_GINT64_FORMAT "\n", get_member (source, "key"), tensor,
                           get_member (source, "file"), json_object_get_int_member (source, "offset"));
     }
+  if (json_object_has_member (object, "stages"))
+    print_stages (json_object_get_array_member (object, "stages"));
   weft_command_print ("reversible: %s\n", get_member (object, "reversible"));
 }
 

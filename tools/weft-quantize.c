@@ -40,7 +40,7 @@ make_plan (WeftCommandCall *call, GError **error)
       weft_command_set_usage_error (error, "--scheme is needed");
       return NULL;
     }
-  weft_load_options_set_flags (load_options, WEFT_LOAD_FLAGS_KEEP_NAMES);
+  weft_load_options_set_flags (load_options, WEFT_LOAD_FLAGS_KEEP_NAMES | WEFT_LOAD_FLAGS_OPEN);
   if (!weft_command_set_scheme (load_options, options->scheme, options->parameters, &options->quantization,
                                 error))
     return NULL;

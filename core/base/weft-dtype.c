@@ -65,6 +65,20 @@ weft_dtype_get_name (WeftDtype dtype)
 }
 
 /**
+ * weft_dtype_get_config_name:
+ * @dtype: a dtype
+ *
+ * Returns: (transfer none): its name as configs of models write it, such as `bfloat16`
+ * Since: 1.0
+ */
+const gchar *
+weft_dtype_get_config_name (WeftDtype dtype)
+{
+  g_return_val_if_fail (dtype < WEFT_N_DTYPES, "");
+  return dtypes[dtype].other != NULL ? dtypes[dtype].other : dtypes[dtype].name;
+}
+
+/**
  * weft_dtype_from_name:
  * @name: a name of the safetensors format; upper and lower case differ
  *

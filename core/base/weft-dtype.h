@@ -75,6 +75,7 @@ typedef enum
 
 WEFT_PUBLIC guint weft_dtype_get_bits (WeftDtype dtype);
 WEFT_PUBLIC const gchar *weft_dtype_get_name (WeftDtype dtype);
+WEFT_PUBLIC const gchar *weft_dtype_get_config_name (WeftDtype dtype);
 WEFT_PUBLIC WeftDtype weft_dtype_from_name (const gchar *name);
 WEFT_PUBLIC WeftDtype weft_dtype_from_any_name (const gchar *name);
 WEFT_PUBLIC gboolean weft_dtype_is_floating (WeftDtype dtype);

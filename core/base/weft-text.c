@@ -2,6 +2,7 @@
 #include "base/weft-text.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 /* One part of a name between dots, cut into the keys that natural order compares: a part of digits only is a
  * number and sorts before text; other parts compare by the text without its trailing digits, then by that number,
@@ -106,6 +107,86 @@ weft_text_compare_natural (const gchar *a, const gchar *b)
     }
 }
 
+/* A number of any length: how many digits it has without leading zeros, then these. */
+static gchar *
+write_number (gchar *end, const gchar *digits, gsize length)
+{
+  guint32 n_digits;
+
+  while (length > 0 && *digits == '0')
+    digits++, length--;
+  n_digits = GUINT32_TO_BE ((guint32) length);
+  end = mempcpy (end, &n_digits, sizeof n_digits);
+  return mempcpy (end, digits, length);
+}
+
+/* Numbers before texts; a text ends before any longer one, and stands bare before it is numbered. */
+static gchar *
+write_part (gchar *end, const NamePart *part)
+{
+  gboolean is_number = part->text_length == 0 && part->digits_length > 0;
+
+  *end++ = is_number ? 0 : 1;
+  if (!is_number)
+    {
+      end = mempcpy (end, part->text, part->text_length);
+      *end++ = 0;
+      *end++ = part->digits_length > 0;
+    }
+  return part->digits_length > 0 ? write_number (end, part->digits, part->digits_length) : end;
+}
+
+/**
+ * weft_text_append_natural_key: (skip)
+ * @keys: where to append
+ * @name: a tensor name
+ *
+ * Appends bytes that compare, a beginning of others before these, as the names do by weft_text_compare_natural(): a name
+ * that is sorted is cut once, not once a comparison.
+ *
+ * Since: 1.0
+ */
+void
+weft_text_append_natural_key (GByteArray *keys, const gchar *name)
+{
+  /* A part of one digit takes most: 1 + 4 + 1 bytes. */
+  const gsize max_part_overhead = 7;
+  gsize n_parts = 1;
+  guint start = keys->len;
+  gchar *end;
+
+  for (const gchar *dot = name; (dot = strchr (dot, '.')) != NULL; dot++)
+    n_parts++;
+  g_byte_array_set_size (keys, start + (guint) (strlen (name) + n_parts * max_part_overhead));
+  end = (gchar *) keys->data + start;
+  while (TRUE)
+    {
+      gsize length = (gsize) (strchrnul (name, '.') - name);
+      NamePart part = cut_part (name, length);
+
+      end = write_part (end, &part);
+      if (name[length] == '\0')
+        break;
+      name += length + 1;
+    }
+  g_byte_array_set_size (keys, (guint) (end - (gchar *) keys->data));
+}
+
+/**
+ * weft_text_hash: (skip)
+ * @text: a text
+ *
+ * Takes eight bytes at a time where g_str_hash() takes one; names are long and much alike.
+ *
+ * Returns: a hash of @text for a #GHashTable
+ * Since: 1.0
+ */
+guint
+weft_text_hash (gconstpointer text)
+{
+  return (guint) XXH3_64bits (text, strlen (text));
+}
+
 /**
  * weft_text_number_pattern: (skip)
  * @pattern: a text
@@ -119,21 +200,24 @@ weft_text_compare_natural (const gchar *a, const gchar *b)
 gchar *
 weft_text_number_pattern (const gchar *pattern, guint64 number)
 {
-  GString *text = g_string_sized_new (strlen (pattern) + 8);
   gchar digits[20];
-  guint first = sizeof digits;
+  gsize n_digits = 0, n_stars = 0;
+  gchar *text, *end;
   const gchar *star;
 
   do
-    digits[--first] = (gchar) ('0' + number % 10);
+    digits[sizeof digits - ++n_digits] = (gchar) ('0' + number % 10);
   while ((number /= 10) > 0);
+  for (star = pattern; (star = strchr (star, '*')) != NULL; star++)
+    n_stars++;
+  text = end = g_malloc (strlen (pattern) + n_stars * n_digits + 1);
   for (; (star = strchr (pattern, '*')) != NULL; pattern = star + 1)
     {
-      g_string_append_len (text, pattern, star - pattern);
-      g_string_append_len (text, digits + first, (gssize) (sizeof digits - first));
+      end = mempcpy (end, pattern, (gsize) (star - pattern));
+      end = mempcpy (end, digits + sizeof digits - n_digits, n_digits);
     }
-  g_string_append (text, pattern);
-  return g_string_free (text, FALSE);
+  strcpy (end, pattern);
+  return text;
 }
 
 /**

@@ -6,6 +6,7 @@
 #include "base/weft-text.h"
 #include "checkpoint/weft-checkpoint-files-private.h"
 #include "checkpoint/weft-index-private.h"
+#include "tensor/weft-transfer.h"
 
 struct _WeftCheckpoint
 {
@@ -67,6 +68,9 @@ typedef struct
   const gchar *name;
   guint shard;
   guint position;
+  /* The bytes by which natural order compares, in a text of all. */
+  gsize key;
+  gsize key_length;
 } Listed;
 
 static gint
@@ -76,21 +80,28 @@ compare_names (gconstpointer a, gconstpointer b, G_GNUC_UNUSED gpointer user_dat
 }
 
 static gint
-compare_natural (gconstpointer a, gconstpointer b, G_GNUC_UNUSED gpointer user_data)
+compare_keys (gconstpointer a, gconstpointer b, gpointer keys)
 {
-  return weft_text_compare_natural (((const Listed *) a)->name, ((const Listed *) b)->name);
+  const Listed *listed_a = a;
+  const Listed *listed_b = b;
+  gint order = memcmp ((const guint8 *) keys + listed_a->key, (const guint8 *) keys + listed_b->key,
+                       MIN (listed_a->key_length, listed_b->key_length));
+
+  if (order != 0)
+    return order;
+  return (listed_a->key_length > listed_b->key_length) - (listed_a->key_length < listed_b->key_length);
 }
 
 /* Stable, and free if nothing is to be done, which is the rule for names in a file. */
 static void
-sort_listed (Listed *listed, guint n_listed, GCompareDataFunc compare)
+sort_listed (Listed *listed, guint n_listed, GCompareDataFunc compare, gpointer keys)
 {
   gboolean is_sorted = TRUE;
 
   for (guint i = 1; i < n_listed && is_sorted; i++)
-    is_sorted = compare (&listed[i - 1], &listed[i], NULL) <= 0;
+    is_sorted = compare (&listed[i - 1], &listed[i], keys) <= 0;
   if (!is_sorted)
-    g_qsort_with_data (listed, (gint) n_listed, sizeof *listed, compare, NULL);
+    g_qsort_with_data (listed, (gint) n_listed, sizeof *listed, compare, keys);
 }
 
 /* All tensors, shard by shard and by name within a shard: the order that names keep which natural order holds for equal
@@ -106,12 +117,12 @@ list_tensors (WeftCheckpoint *self)
 
       for (guint j = 0; j < weft_shard_get_n_tensors (get_shard (self, i)); j++)
         {
-          Listed listed = { weft_shard_get_tensor_name (get_shard (self, i), j), i, j };
+          Listed listed = { weft_shard_get_tensor_name (get_shard (self, i), j), i, j, 0, 0 };
 
           g_array_append_val (all, listed);
         }
       if (all->len > start)
-        sort_listed (&g_array_index (all, Listed, start), all->len - start, compare_names);
+        sort_listed (&g_array_index (all, Listed, start), all->len - start, compare_names, NULL);
     }
   return all;
 }
@@ -160,50 +171,100 @@ add_tensor (WeftCheckpoint *self, const Listed *listed, GError **error)
   return FALSE;
 }
 
+static void
+sort_natural (GArray *all)
+{
+  g_autoptr (GByteArray) keys = g_byte_array_new ();
+
+  for (guint i = 0; i < all->len; i++)
+    {
+      Listed *listed = &g_array_index (all, Listed, i);
+
+      listed->key = keys->len;
+      weft_text_append_natural_key (keys, listed->name);
+      listed->key_length = keys->len - listed->key;
+    }
+  if (all->len > 0)
+    sort_listed (&g_array_index (all, Listed, 0), all->len, compare_keys, keys->data);
+}
+
 static gboolean
 add_tensors (WeftCheckpoint *self, GArray *all, GError **error)
 {
   self->tensor_shards = g_new (guint, all->len + 1);
-  if (all->len > 0)
-    sort_listed (&g_array_index (all, Listed, 0), all->len, compare_natural);
+  sort_natural (all);
   for (guint i = 0; i < all->len; i++)
     if (!add_tensor (self, &g_array_index (all, Listed, i), error))
       return FALSE;
   return TRUE;
 }
 
-static gboolean
-open_shard (WeftCheckpoint *self, const gchar *path, WeftIoBackend backend, GError **error)
+/* What all shards are opened with. */
+typedef struct
 {
-  g_autoptr (WeftShard) shard = NULL;
+  WeftCheckpoint *checkpoint;
+  WeftIoBackend backend;
+  GCancellable *cancellable;
+} Opening;
 
-  if (self->index != NULL && !g_file_test (path, G_FILE_TEST_EXISTS))
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "%s: the index names a file that is absent: %s",
-                   self->files->index_path, path);
-      return FALSE;
-    }
-  shard = weft_shard_open (path, backend, error);
-  if (shard == NULL)
-    return FALSE;
-  g_ptr_array_add (self->shards, g_steal_pointer (&shard));
-  return TRUE;
+typedef struct
+{
+  const gchar *path;
+  WeftShard *shard;
+  GError *error;
+} Opened;
+
+static void
+open_shard (gpointer user_data, gpointer opening_data)
+{
+  Opened *opened = user_data;
+  const Opening *opening = opening_data;
+  const WeftCheckpoint *checkpoint = opening->checkpoint;
+
+  if (g_cancellable_is_cancelled (opening->cancellable))
+    g_set_error (&opened->error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "%s: opening was cancelled",
+                 checkpoint->path);
+  else if (checkpoint->index != NULL && !g_file_test (opened->path, G_FILE_TEST_EXISTS))
+    g_set_error (&opened->error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                 "%s: the index names a file that is absent: %s", checkpoint->files->index_path,
+                 opened->path);
+  else
+    opened->shard = weft_shard_open (opened->path, opening->backend, &opened->error);
 }
 
+/* Headers are scanned side by side; the first shard that fails gives the error. */
 static gboolean
 open_shards (WeftCheckpoint *self, WeftIoBackend backend, GCancellable *cancellable, GError **error)
 {
-  for (guint i = 0; i < self->files->shard_paths->len; i++)
+  Opening opening = { self, backend, cancellable };
+  guint n_shards = self->files->shard_paths->len;
+  guint n_threads = MIN (weft_transfer_get_default_n_threads (), n_shards);
+  g_autofree Opened *opened = g_new0 (Opened, n_shards + 1);
+  GThreadPool *pool =
+      n_threads > 1 ? g_thread_pool_new (open_shard, &opening, (gint) n_threads, FALSE, NULL) : NULL;
+  gboolean ok = TRUE;
+
+  for (guint i = 0; i < n_shards; i++)
     {
-      if (g_cancellable_is_cancelled (cancellable))
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "%s: opening was cancelled", self->path);
-          return FALSE;
-        }
-      if (!open_shard (self, g_ptr_array_index (self->files->shard_paths, i), backend, error))
-        return FALSE;
+      opened[i].path = g_ptr_array_index (self->files->shard_paths, i);
+      if (pool != NULL)
+        g_thread_pool_push (pool, &opened[i], NULL);
+      else
+        open_shard (&opened[i], &opening);
     }
-  return TRUE;
+  if (pool != NULL)
+    g_thread_pool_free (pool, FALSE, TRUE);
+  for (guint i = 0; i < n_shards; i++)
+    {
+      if (opened[i].shard != NULL)
+        g_ptr_array_add (self->shards, opened[i].shard);
+      else if (ok)
+        g_propagate_error (error, opened[i].error);
+      else
+        g_error_free (opened[i].error);
+      ok = ok && opened[i].shard != NULL;
+    }
+  return ok;
 }
 
 static gboolean

@@ -9,6 +9,11 @@
 
 G_BEGIN_DECLS
 
+/* The format's writer aligns the bytes of the first tensor to this. */
+#define WEFT_HEADER_ALIGNMENT 8
+/* The pages in which files are copied. */
+#define WEFT_HEADER_PAGE_BYTES 4096
+
 /* Sorts positions in a list of tensors: dtype descending in the format's order, then name by code point. */
 gint weft_header_writer_compare (WeftDtype a_dtype, const gchar *a_name, WeftDtype b_dtype,
                                  const gchar *b_name);
@@ -17,7 +22,8 @@ gint weft_header_writer_compare (WeftDtype a_dtype, const gchar *a_name, WeftDty
 GString *weft_header_writer_begin (GHashTable *metadata);
 void weft_header_writer_add (GString *json, const gchar *name, WeftDtype dtype, const WeftShape *shape,
                              guint64 begin, guint64 end);
-GBytes *weft_header_writer_finish (GString *json);
+/* Spaces bring the first tensor to a multiple of 8; or, if @page_offset is not negative, to that offset in its page. */
+GBytes *weft_header_writer_finish (GString *json, gint page_offset);
 /* No less than what weft_header_writer_add() appends. */
 gsize weft_header_writer_get_max_bytes (const gchar *name, const WeftShape *shape);
 

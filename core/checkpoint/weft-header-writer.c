@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "checkpoint/weft-header-scanner-private.h"
 
-/* The JSON is padded with spaces so that the bytes of the first tensor are aligned to this. */
-#define ALIGNMENT 8
 /* An entry apart from its name and its dims: quotes, field names, the longest dtype, two offsets of 20 digits. */
 #define MAX_ENTRY_BYTES 128
 /* A dim of 20 digits and a comma. */
@@ -94,10 +93,12 @@ weft_header_writer_get_max_bytes (const gchar *name, const WeftShape *shape)
 }
 
 GBytes *
-weft_header_writer_finish (GString *json)
+weft_header_writer_finish (GString *json, gint page_offset)
 {
+  guint modulus = page_offset < 0 ? WEFT_HEADER_ALIGNMENT : WEFT_HEADER_PAGE_BYTES;
+
   g_string_append_c (json, '}');
-  while (json->len % ALIGNMENT != 0)
+  while ((WEFT_HEADER_LENGTH_BYTES + json->len) % modulus != (guint) MAX (0, page_offset))
     g_string_append_c (json, ' ');
   return g_string_free_to_bytes (json);
 }

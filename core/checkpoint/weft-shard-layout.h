@@ -36,6 +36,7 @@ WEFT_PUBLIC WeftShardLayout *weft_shard_layout_new_assigned (WeftStateDict *outp
 WEFT_PUBLIC WeftShardLayout *weft_shard_layout_new_by_size (WeftStateDict *outputs, guint64 max_shard_bytes,
                                                             GHashTable *metadata, JsonNode *index_metadata,
                                                             GError **error);
+WEFT_PUBLIC void weft_shard_layout_set_single_name (WeftShardLayout *self, const gchar *name);
 WEFT_PUBLIC WeftShardLayout *weft_shard_layout_new_verbatim (WeftStateDict *outputs,
                                                              const gchar *const *file_names,
                                                              GPtrArray *headers, const gchar *index_name,

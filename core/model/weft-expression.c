@@ -154,7 +154,7 @@ evaluate_slice (Run *run, const WeftExpressionNode *node, const WeftScope *scope
   g_auto (WeftValue) of = WEFT_VALUE_INIT;
   g_auto (WeftValue) first = WEFT_VALUE_INIT;
   g_auto (WeftValue) last = WEFT_VALUE_INIT;
-  guint start, end;
+  guint start, end, length;
 
   if (!evaluate_operand (run, node, 0, scope, &of) || !evaluate_operand (run, node, 1, scope, &first)
       || !evaluate_operand (run, node, 2, scope, &last))

@@ -4,105 +4,41 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "model/weft-module-private.h"
+#include "model/weft-module-tree-private.h"
 
-typedef struct
-{
-  gchar *fqn;
-  gchar *class_name;
-  gchar *model_type;
-  gchar *base_model_prefix;
-  gboolean is_custom;
-} SubModel;
-
-typedef struct
-{
-  gchar *fqn;
-  gchar *class_name;
-} Module;
-
-typedef struct
-{
-  gchar *name;
-  WeftShape shape;
-  WeftDtype dtype;
-  gboolean is_persistent;
-  gboolean is_buffer;
-} ModelTensor;
-
-typedef struct
-{
-  gchar *pattern;
-  WeftDtype dtype;
-} DtypeRule;
-
-typedef struct
-{
-  gchar *target;
-  gchar *source;
-} Tie;
-
-struct _WeftModuleTree
-{
-  GObject parent_instance;
-
-  gchar *class_name;
-  gchar *model_type;
-  gchar *base_model_prefix;
-  WeftDtype dtype;
-  GArray *dtype_rules;
-  GArray *ties;
-  GStrv ignore_on_load_missing;
-  GStrv ignore_on_load_unexpected;
-  GStrv ignore_on_save;
-  GArray *sub_models;
-  GArray *modules;
-  GArray *tensors;
-  gboolean has_tensors;
-  GHashTable *positions;  /* name -> position in tensors */
-  GHashTable *model_keys; /* names of persistent tensors */
-};
+/* No model comes near; what does is refused before it fills the memory. */
+#define MAX_MODULES (1 << 20)
+#define MAX_TENSORS (1 << 22)
+#define MAX_TEXT_BYTES (1 << 30)
 
 G_DEFINE_FINAL_TYPE (WeftModuleTree, weft_module_tree, G_TYPE_OBJECT)
 
 static void
 clear_sub_model (gpointer pointer)
 {
-  SubModel *sub_model = pointer;
+  WeftSubModel *sub_model = pointer;
 
   g_free (sub_model->fqn);
   g_free (sub_model->class_name);
   g_free (sub_model->model_type);
   g_free (sub_model->base_model_prefix);
-}
-
-static void
-clear_module (gpointer pointer)
-{
-  Module *module = pointer;
-
-  g_free (module->fqn);
-  g_free (module->class_name);
-}
-
-static void
-clear_tensor (gpointer pointer)
-{
-  g_free (((ModelTensor *) pointer)->name);
+  g_clear_object (&sub_model->config);
 }
 
 static void
 clear_dtype_rule (gpointer pointer)
 {
-  g_free (((DtypeRule *) pointer)->pattern);
+  g_free (((WeftDtypeRule *) pointer)->pattern);
 }
 
 static void
-clear_tie (gpointer pointer)
+clear_text_pair (gpointer pointer)
 {
-  Tie *tie = pointer;
+  WeftTextPair *pair = pointer;
 
-  g_free (tie->target);
-  g_free (tie->source);
+  g_free (pair->first);
+  g_free (pair->second);
 }
 
 static GArray *
@@ -117,12 +53,16 @@ new_array (gsize element_size, GDestroyNotify clear)
 static void
 weft_module_tree_init (WeftModuleTree *self)
 {
-  self->dtype_rules = new_array (sizeof (DtypeRule), clear_dtype_rule);
-  self->ties = new_array (sizeof (Tie), clear_tie);
-  self->sub_models = new_array (sizeof (SubModel), clear_sub_model);
-  self->modules = new_array (sizeof (Module), clear_module);
-  self->tensors = new_array (sizeof (ModelTensor), clear_tensor);
-  self->positions = g_hash_table_new (g_str_hash, g_str_equal);
+  self->dtype_rules = new_array (sizeof (WeftDtypeRule), clear_dtype_rule);
+  self->ties = new_array (sizeof (WeftTextPair), clear_text_pair);
+  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+    self->plan_rules[i] = new_array (sizeof (WeftTextPair), clear_text_pair);
+  self->sub_models = new_array (sizeof (WeftSubModel), clear_sub_model);
+  self->texts = g_string_chunk_new (4096);
+  self->modules = g_array_new (FALSE, FALSE, sizeof (WeftModulePlace));
+  self->tensors = g_array_new (FALSE, FALSE, sizeof (WeftTensorPlace));
+  self->aliases = g_array_new (FALSE, FALSE, sizeof (WeftAliasPlace));
+  self->tensor_positions = g_hash_table_new (g_str_hash, g_str_equal);
   self->model_keys = g_hash_table_new (g_str_hash, g_str_equal);
 }
 
@@ -131,13 +71,19 @@ weft_module_tree_finalize (GObject *object)
 {
   WeftModuleTree *self = WEFT_MODULE_TREE (object);
 
-  g_hash_table_unref (self->positions);
+  g_hash_table_unref (self->tensor_positions);
   g_hash_table_unref (self->model_keys);
+  g_clear_pointer (&self->module_positions, g_hash_table_unref);
   g_array_unref (self->dtype_rules);
   g_array_unref (self->ties);
+  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+    g_array_unref (self->plan_rules[i]);
   g_array_unref (self->sub_models);
   g_array_unref (self->modules);
   g_array_unref (self->tensors);
+  g_array_unref (self->aliases);
+  g_string_chunk_free (self->texts);
+  g_clear_pointer (&self->root, weft_module_body_unref);
   g_strfreev (self->ignore_on_load_missing);
   g_strfreev (self->ignore_on_load_unexpected);
   g_strfreev (self->ignore_on_save);
@@ -153,372 +99,276 @@ weft_module_tree_class_init (WeftModuleTreeClass *klass)
   G_OBJECT_CLASS (klass)->finalize = weft_module_tree_finalize;
 }
 
-static gboolean
-refuse (GError **error, const gchar *where, const gchar *member, const gchar *expected, JsonNode *found)
+WeftModuleTree *
+weft_module_tree_new_empty (void)
 {
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: %s: expected %s, found %s", where, member, expected,
-               found != NULL ? json_node_type_name (found) : "nothing");
-  return FALSE;
+  return g_object_new (WEFT_TYPE_MODULE_TREE, NULL);
 }
 
-static gboolean
-holds (JsonNode *node, GType type)
+void
+weft_module_tree_add_sub_model (WeftModuleTree *self, const gchar *fqn, const gchar *class_name,
+                                const gchar *model_type, const gchar *base_model_prefix,
+                                WeftModelConfig *config)
 {
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == type;
-}
-
-/* A string member; @fallback stands for an absent one, %NULL if it must be there. */
-static gboolean
-read_string (JsonObject *object, const gchar *member, const gchar *fallback, const gchar *where, gchar **text,
-             GError **error)
-{
-  JsonNode *node = json_object_get_member (object, member);
-
-  if (node == NULL && fallback != NULL)
-    {
-      *text = g_strdup (fallback);
-      return TRUE;
-    }
-  if (!holds (node, G_TYPE_STRING))
-    return refuse (error, where, member, "a string", node);
-  *text = g_strdup (json_node_get_string (node));
-  return TRUE;
-}
-
-static gboolean
-read_boolean (JsonObject *object, const gchar *member, gboolean fallback, const gchar *where, gboolean *value,
-              GError **error)
-{
-  JsonNode *node = json_object_get_member (object, member);
-
-  *value = fallback;
-  if (node == NULL)
-    return TRUE;
-  if (!holds (node, G_TYPE_BOOLEAN))
-    return refuse (error, where, member, "true or false", node);
-  *value = json_node_get_boolean (node);
-  return TRUE;
-}
-
-static gboolean
-parse_dtype (JsonNode *node, const gchar *member, const gchar *where, WeftDtype *dtype, GError **error)
-{
-  if (!holds (node, G_TYPE_STRING))
-    return refuse (error, where, member, "the name of a dtype", node);
-  *dtype = weft_dtype_from_any_name (json_node_get_string (node));
-  if (*dtype != WEFT_DTYPE_INVALID)
-    return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "%s: %s: '%s' is no dtype; write one such as bfloat16",
-               where, member, json_node_get_string (node));
-  return FALSE;
-}
-
-/* An optional list of strings; absent ones are empty. */
-static gboolean
-read_strings (JsonObject *object, const gchar *member, const gchar *where, GStrv *strings, GError **error)
-{
-  JsonNode *node = json_object_get_member (object, member);
-  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
-
-  if (node != NULL && !JSON_NODE_HOLDS_ARRAY (node))
-    return refuse (error, where, member, "a list of strings", node);
-  for (guint i = 0; node != NULL && i < json_array_get_length (json_node_get_array (node)); i++)
-    {
-      JsonNode *element = json_array_get_element (json_node_get_array (node), i);
-
-      if (!holds (element, G_TYPE_STRING))
-        return refuse (error, where, member, "a list of strings", element);
-      g_strv_builder_add (builder, json_node_get_string (element));
-    }
-  *strings = g_strv_builder_end (builder);
-  return TRUE;
-}
-
-typedef gboolean (*ReadEntry) (WeftModuleTree *self, JsonObject *entry, const gchar *where, GError **error);
-
-/* An optional list of objects, each read by @read_entry. */
-static gboolean
-read_entries (WeftModuleTree *self, JsonObject *object, const gchar *member, const gchar *where,
-              ReadEntry read_entry, GError **error)
-{
-  JsonNode *node = json_object_get_member (object, member);
-
-  if (node == NULL)
-    return TRUE;
-  if (!JSON_NODE_HOLDS_ARRAY (node))
-    return refuse (error, where, member, "a list of objects", node);
-  for (guint i = 0; i < json_array_get_length (json_node_get_array (node)); i++)
-    {
-      JsonNode *element = json_array_get_element (json_node_get_array (node), i);
-      g_autofree gchar *place = g_strdup_printf ("%s: %s[%u]", where, member, i);
-
-      if (!JSON_NODE_HOLDS_OBJECT (element))
-        return refuse (error, where, member, "a list of objects", element);
-      if (!read_entry (self, json_node_get_object (element), place, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
-read_sub_model (WeftModuleTree *self, JsonObject *entry, const gchar *where, GError **error)
-{
-  SubModel sub_model = { 0 };
-  gboolean is_valid =
-      read_string (entry, "fqn", NULL, where, &sub_model.fqn, error)
-      && read_string (entry, "class", NULL, where, &sub_model.class_name, error)
-      && read_string (entry, "model_type", NULL, where, &sub_model.model_type, error)
-      && read_string (entry, "base_model_prefix", "", where, &sub_model.base_model_prefix, error);
+  WeftSubModel sub_model = { .fqn = g_strdup (fqn),
+                             .class_name = g_strdup (class_name),
+                             .model_type = g_strdup (model_type),
+                             .base_model_prefix = g_strdup (base_model_prefix),
+                             .config = config != NULL ? g_object_ref (config) : NULL };
 
   g_array_append_val (self->sub_models, sub_model);
-  if (is_valid && (self->sub_models->len == 1) != (sub_model.fqn[0] == '\0'))
+}
+
+void
+weft_module_tree_add_dtype_rule (WeftModuleTree *self, const gchar *pattern, WeftDtype dtype)
+{
+  WeftDtypeRule rule = { g_strdup (pattern), dtype };
+
+  g_array_append_val (self->dtype_rules, rule);
+}
+
+void
+weft_module_tree_add_tie (WeftModuleTree *self, const gchar *target, const gchar *source)
+{
+  WeftTextPair tie = { g_strdup (target), g_strdup (source) };
+
+  g_array_append_val (self->ties, tie);
+}
+
+void
+weft_module_tree_add_plan_rule (WeftModuleTree *self, WeftParallelPlan plan, const gchar *pattern,
+                                const gchar *style)
+{
+  WeftTextPair rule = { g_strdup (pattern), g_strdup (style) };
+
+  g_array_append_val (self->plan_rules[plan], rule);
+}
+
+/* The walk over all places of a tree. */
+typedef struct
+{
+  WeftModuleTree *tree;
+  GString *path;
+  GArray *not_persistent; /* of WeftTensorPlace */
+  gsize n_text_bytes;
+  guint n_visited;       /* modules, those under a second path too */
+  guint n_aliases_above; /* of where the walk is */
+  const gchar *where;
+  GError **error;
+} Walk;
+
+static gboolean
+refuse_size (Walk *walk, const gchar *what)
+{
+  g_set_error (walk->error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: '%.100s': %s", walk->where, walk->path->str,
+               what);
+  return FALSE;
+}
+
+/* The path of something in the module that the walk is at, kept by the tree; %NULL if there is too much. */
+static const gchar *
+keep_path (Walk *walk, const gchar *name)
+{
+  gsize length = walk->path->len;
+  const gchar *path;
+
+  if (length > 0 && name[0] != '\0')
+    g_string_append_c (walk->path, '.');
+  g_string_append (walk->path, name);
+  walk->n_text_bytes += walk->path->len + 1;
+  path = walk->n_text_bytes <= MAX_TEXT_BYTES
+             ? g_string_chunk_insert_len (walk->tree->texts, walk->path->str, (gssize) walk->path->len)
+             : NULL;
+  g_string_truncate (walk->path, length);
+  return path;
+}
+
+static gboolean
+visit_tensors (Walk *walk, const WeftModuleBody *body)
+{
+  WeftModuleTree *tree = walk->tree;
+
+  if (tree->tensors->len + walk->not_persistent->len + body->tensors->len > MAX_TENSORS)
+    return refuse_size (walk, "the model has more than 4194304 tensors");
+  for (guint i = 0; i < body->tensors->len; i++)
     {
-      g_set_error (
-          error, WEFT_ERROR, WEFT_ERROR_FORMAT,
-          "%s: fqn: found '%s'; the first sub-model, and only it, is the model itself with an empty fqn",
-          where, sub_model.fqn);
+      const WeftModuleTensor *tensor = &g_array_index (body->tensors, WeftModuleTensor, i);
+      WeftTensorPlace place = { keep_path (walk, tensor->name), tensor->spec };
+
+      if (place.name == NULL)
+        return refuse_size (walk, "the names of the model take more than 1 GiB");
+      if (weft_tensor_spec_is_persistent (tensor->spec))
+        g_array_append_val (tree->tensors, place);
+      else
+        g_array_append_val (walk->not_persistent, place);
+    }
+  return TRUE;
+}
+
+/* Modules contain modules. */
+static gboolean visit_module (Walk *walk, WeftModuleBody *body, guint parent, guint depth);
+
+/* The tensors of an alias count under its path too, its modules do not. */
+static gboolean
+visit_child (Walk *walk, const WeftModuleChild *child, guint parent, guint depth)
+{
+  WeftModuleTree *tree = walk->tree;
+  gsize length = walk->path->len;
+  guint n_modules = tree->modules->len;
+  gboolean is_alias = child->alias_of != NULL, is_visited;
+
+  g_string_append_printf (walk->path, "%s%s", length > 0 ? "." : "", child->name);
+  walk->n_aliases_above += is_alias ? 1 : 0;
+  is_visited = visit_module (walk, child->body, parent, depth);
+  walk->n_aliases_above -= is_alias ? 1 : 0;
+  if (is_alias && is_visited)
+    g_array_set_size (tree->modules, n_modules);
+  if (is_alias && is_visited && walk->n_aliases_above == 0)
+    {
+      WeftAliasPlace alias = { g_string_chunk_insert (tree->texts, walk->path->str),
+                               g_string_chunk_insert (tree->texts, child->alias_of), n_modules, parent };
+
+      g_array_append_val (tree->aliases, alias);
+    }
+  g_string_truncate (walk->path, length);
+  return is_visited;
+}
+
+static gboolean
+visit_module (Walk *walk, WeftModuleBody *body, guint parent, guint depth)
+{
+  WeftModuleTree *tree = walk->tree;
+  WeftModulePlace place = { keep_path (walk, ""), body, parent };
+  guint position = tree->modules->len;
+
+  if (place.fqn == NULL)
+    return refuse_size (walk, "the names of the model take more than 1 GiB");
+  if (++walk->n_visited > MAX_MODULES)
+    return refuse_size (walk, "the model has more than 1048576 modules");
+  if (depth > WEFT_MAX_MODULE_DEPTH)
+    return refuse_size (walk, "modules are nested deeper than 128 levels");
+  g_array_append_val (tree->modules, place);
+  if (!visit_tensors (walk, body))
+    return FALSE;
+  for (guint i = 0; i < body->children->len; i++)
+    if (!visit_child (walk, &g_array_index (body->children, WeftModuleChild, i), position, depth + 1))
+      return FALSE;
+  return TRUE;
+}
+
+static gint
+compare_names (gconstpointer a, gconstpointer b)
+{
+  return strcmp (((const WeftTensorPlace *) a)->name, ((const WeftTensorPlace *) b)->name);
+}
+
+static gboolean
+index_tensors (WeftModuleTree *self, const gchar *where, GError **error)
+{
+  for (guint i = 0; i < self->tensors->len; i++)
+    {
+      const WeftTensorPlace *place = &g_array_index (self->tensors, WeftTensorPlace, i);
+
+      if (!g_hash_table_insert (self->tensor_positions, (gpointer) place->name, GUINT_TO_POINTER (i)))
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the model has the tensor '%s' twice", where,
+                       place->name);
+          return FALSE;
+        }
+      if (weft_tensor_spec_is_persistent (place->spec))
+        g_hash_table_add (self->model_keys, (gpointer) place->name);
+    }
+  return TRUE;
+}
+
+/* Most callers never look for a module by its path. */
+static GHashTable *
+get_module_positions (WeftModuleTree *self)
+{
+  if (g_once_init_enter (&self->module_positions_once))
+    {
+      GHashTable *positions = g_hash_table_new (g_str_hash, g_str_equal);
+
+      for (guint i = 0; i < self->modules->len; i++)
+        g_hash_table_insert (positions, (gpointer) g_array_index (self->modules, WeftModulePlace, i).fqn,
+                             GUINT_TO_POINTER (i));
+      self->module_positions = positions;
+      g_once_init_leave (&self->module_positions_once, 1);
+    }
+  return self->module_positions;
+}
+
+/* The path of first registration of what is at or below an alias; %NULL if @fqn is at or below none. */
+static gchar *
+resolve_alias (WeftModuleTree *self, const gchar *fqn)
+{
+  for (guint i = 0; i < self->aliases->len; i++)
+    {
+      const WeftAliasPlace *alias = &g_array_index (self->aliases, WeftAliasPlace, i);
+      gsize length = strlen (alias->fqn);
+
+      if (strncmp (fqn, alias->fqn, length) == 0 && (fqn[length] == '\0' || fqn[length] == '.'))
+        return g_strconcat (alias->alias_of, fqn + length, NULL);
+    }
+  return NULL;
+}
+
+gint
+weft_module_tree_find_position (WeftModuleTree *self, const gchar *fqn)
+{
+  g_autofree gchar *resolved = NULL;
+  gpointer position;
+
+  /* An alias may lie in another one; each step leads to a place that is registered earlier. */
+  for (guint i = 0; i <= self->aliases->len; i++)
+    {
+      gchar *next;
+
+      if (g_hash_table_lookup_extended (get_module_positions (self), resolved != NULL ? resolved : fqn, NULL,
+                                        &position))
+        return (gint) GPOINTER_TO_UINT (position);
+      next = resolve_alias (self, resolved != NULL ? resolved : fqn);
+      if (next == NULL)
+        return -1;
+      g_free (resolved);
+      resolved = next;
+    }
+  return -1;
+}
+
+/* What was registered twice must still be where it was registered first. */
+static gboolean
+check_aliases (WeftModuleTree *self, const gchar *where, GError **error)
+{
+  for (guint i = 0; i < self->aliases->len; i++)
+    {
+      const WeftAliasPlace *alias = &g_array_index (self->aliases, WeftAliasPlace, i);
+
+      if (weft_module_tree_find_position (self, alias->alias_of) >= 0)
+        continue;
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+                   "%s: '%s' is another path of '%s', which is no module; change both", where, alias->fqn,
+                   alias->alias_of);
       return FALSE;
     }
-  return is_valid;
-}
-
-static gboolean
-read_module (WeftModuleTree *self, JsonObject *entry, const gchar *where, GError **error)
-{
-  Module module = { 0 };
-  gboolean is_valid = read_string (entry, "fqn", NULL, where, &module.fqn, error)
-                      && read_string (entry, "class", NULL, where, &module.class_name, error);
-
-  g_array_append_val (self->modules, module);
-  return is_valid;
-}
-
-static gboolean
-read_shape (JsonObject *entry, const gchar *where, WeftShape *shape, GError **error)
-{
-  JsonNode *node = json_object_get_member (entry, "shape");
-  gint64 dims[WEFT_MAX_RANK] = { 0 };
-  guint rank;
-
-  if (node == NULL || !JSON_NODE_HOLDS_ARRAY (node))
-    return refuse (error, where, "shape", "a list of extents", node);
-  rank = json_array_get_length (json_node_get_array (node));
-  for (guint i = 0; i < rank; i++)
-    {
-      JsonNode *extent = json_array_get_element (json_node_get_array (node), i);
-
-      if (!holds (extent, G_TYPE_INT64))
-        return refuse (error, where, "shape", "whole numbers", extent);
-      if (i < WEFT_MAX_RANK)
-        dims[i] = json_node_get_int (extent);
-    }
-  if (!weft_shape_init (shape, dims, rank, error))
-    {
-      g_prefix_error (error, "%s: shape: ", where);
-      return FALSE;
-    }
   return TRUE;
 }
 
-static gboolean
-read_tensor (WeftModuleTree *self, JsonObject *entry, const gchar *where, GError **error)
+gboolean
+weft_module_tree_complete (WeftModuleTree *self, WeftModuleBody *root, const gchar *where, GError **error)
 {
-  ModelTensor tensor = { 0 };
-  gboolean is_valid =
-      read_string (entry, "name", NULL, where, &tensor.name, error)
-      && read_shape (entry, where, &tensor.shape, error)
-      && parse_dtype (json_object_get_member (entry, "dtype"), "dtype", where, &tensor.dtype, error)
-      && read_boolean (entry, "persistent", TRUE, where, &tensor.is_persistent, error)
-      && read_boolean (entry, "is_buffer", FALSE, where, &tensor.is_buffer, error);
+  g_autoptr (GString) path = g_string_new (NULL);
+  g_autoptr (GArray) not_persistent = g_array_new (FALSE, FALSE, sizeof (WeftTensorPlace));
+  Walk walk = {
+    .tree = self, .path = path, .not_persistent = not_persistent, .where = where, .error = error
+  };
 
-  g_array_append_val (self->tensors, tensor);
-  if (!is_valid)
+  self->root = root;
+  if (!visit_module (&walk, root, 0, 0))
     return FALSE;
-  if (!g_hash_table_insert (self->positions, tensor.name, GUINT_TO_POINTER (self->tensors->len - 1)))
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: name: '%s' is there twice", where, tensor.name);
-      return FALSE;
-    }
-  if (tensor.is_persistent)
-    g_hash_table_add (self->model_keys, tensor.name);
-  return TRUE;
-}
-
-/* An optional object; an absent one is empty. */
-static gboolean
-find_object (JsonObject *root, const gchar *member, const gchar *where, JsonObject **object, GError **error)
-{
-  JsonNode *node = json_object_get_member (root, member);
-
-  *object = NULL;
-  if (node == NULL)
-    return TRUE;
-  if (!JSON_NODE_HOLDS_OBJECT (node))
-    return refuse (error, where, member, "an object", node);
-  *object = json_node_get_object (node);
-  return TRUE;
-}
-
-static gboolean
-read_dtype_rules (WeftModuleTree *self, JsonObject *root, const gchar *where, GError **error)
-{
-  g_autoptr (GList) members = NULL;
-  JsonObject *plan;
-
-  if (!find_object (root, "dtype_plan", where, &plan, error))
-    return FALSE;
-  members = plan != NULL ? json_object_get_members (plan) : NULL;
-  for (GList *member = members; member != NULL; member = member->next)
-    {
-      DtypeRule rule = { 0 };
-
-      if (!parse_dtype (json_object_get_member (plan, member->data), "dtype_plan", where, &rule.dtype, error))
-        return FALSE;
-      rule.pattern = g_strdup (member->data);
-      g_array_append_val (self->dtype_rules, rule);
-    }
-  return TRUE;
-}
-
-static gboolean
-read_ties (WeftModuleTree *self, JsonObject *root, const gchar *where, GError **error)
-{
-  g_autoptr (GList) members = NULL;
-  JsonObject *tied;
-
-  if (!find_object (root, "tied", where, &tied, error))
-    return FALSE;
-  members = tied != NULL ? json_object_get_members (tied) : NULL;
-  for (GList *member = members; member != NULL; member = member->next)
-    {
-      JsonNode *source = json_object_get_member (tied, member->data);
-      Tie tie = { 0 };
-
-      if (!holds (source, G_TYPE_STRING))
-        return refuse (error, where, "tied", "names of tensors", source);
-      tie.target = g_strdup (member->data);
-      tie.source = g_strdup (json_node_get_string (source));
-      g_array_append_val (self->ties, tie);
-    }
-  return TRUE;
-}
-
-static void
-add_root (WeftModuleTree *self)
-{
-  SubModel root = { .fqn = g_strdup (""),
-                    .class_name = g_strdup (self->class_name),
-                    .model_type = g_strdup (self->model_type),
-                    .base_model_prefix = g_strdup (self->base_model_prefix) };
-
-  g_array_append_val (self->sub_models, root);
-}
-
-static gboolean
-read_tree (WeftModuleTree *self, JsonObject *root, const gchar *where, GError **error)
-{
-  JsonNode *dtype = json_object_get_member (root, "dtype");
-
-  self->has_tensors = json_object_has_member (root, "tensors");
-  if (!(read_string (root, "class", NULL, where, &self->class_name, error)
-        && read_string (root, "model_type", NULL, where, &self->model_type, error)
-        && read_string (root, "base_model_prefix", "", where, &self->base_model_prefix, error)
-        && (dtype == NULL || parse_dtype (dtype, "dtype", where, &self->dtype, error))
-        && read_dtype_rules (self, root, where, error) && read_ties (self, root, where, error)
-        && read_strings (root, "ignore_on_load_missing", where, &self->ignore_on_load_missing, error)
-        && read_strings (root, "ignore_on_load_unexpected", where, &self->ignore_on_load_unexpected, error)
-        && read_strings (root, "ignore_on_save", where, &self->ignore_on_save, error)
-        && read_entries (self, root, "sub_models", where, read_sub_model, error)
-        && read_entries (self, root, "modules", where, read_module, error)
-        && read_entries (self, root, "tensors", where, read_tensor, error)))
-    return FALSE;
-  if (self->sub_models->len == 0)
-    add_root (self);
-  return TRUE;
-}
-
-/**
- * weft_module_tree_new_from_json:
- * @root: the exported tree. Members: `class`, `model_type`; optional: `base_model_prefix`, `dtype`, `dtype_plan` (pattern
- *   to dtype), `tied` (target to source), `ignore_on_load_missing`, `ignore_on_load_unexpected`, `ignore_on_save`
- *   (regular expressions), `sub_models` (`fqn`, `class`, `model_type`, `base_model_prefix`; the model itself first, with an
- *   empty `fqn`), `modules` (`fqn`, `class`) and `tensors` (`name`, `shape`, `dtype`, `persistent`, `is_buffer`). Other
- *   members are not looked at
- * @where: what messages call it, such as the path of the file
- * @error: return location
- *
- * Returns: (transfer full): the tree
- * Errors: %WEFT_ERROR_FORMAT if a member is wrong, with its place; %WEFT_ERROR_DTYPE, %WEFT_ERROR_SHAPE
- * Since: 1.0
- */
-WeftModuleTree *
-weft_module_tree_new_from_json (JsonNode *root, const gchar *where, GError **error)
-{
-  g_autoptr (WeftModuleTree) self = g_object_new (WEFT_TYPE_MODULE_TREE, NULL);
-
-  if (!JSON_NODE_HOLDS_OBJECT (root))
-    {
-      refuse (error, where, "the module tree", "an object", root);
-      return NULL;
-    }
-  return read_tree (self, json_node_get_object (root), where, error) ? g_steal_pointer (&self) : NULL;
-}
-
-/**
- * weft_module_tree_load:
- * @path: path of a JSON file
- * @error: return location
- *
- * Returns: (transfer full): the tree, see weft_module_tree_new_from_json()
- * Errors: those of weft_json_load_file() and of weft_module_tree_new_from_json()
- * Since: 1.0
- */
-WeftModuleTree *
-weft_module_tree_load (const gchar *path, GError **error)
-{
-  g_autoptr (JsonNode) root = weft_json_load_file (path, error);
-
-  return root != NULL ? weft_module_tree_new_from_json (root, path, error) : NULL;
-}
-
-/**
- * weft_module_tree_new_from_config:
- * @config: the content of `config.json`
- * @where: what messages call it, such as the path of the file
- * @error: return location
- *
- * A tree of which only the class and the model type are known: those that the config names. Sub-models are not guessed.
- * Without `architectures` the class is empty, without `model_type` the type.
- *
- * Returns: (transfer full): the tree, without tensors
- * Errors: %WEFT_ERROR_FORMAT if a member is wrong, with its place
- * Since: 1.0
- */
-WeftModuleTree *
-weft_module_tree_new_from_config (JsonNode *config, const gchar *where, GError **error)
-{
-  g_autoptr (WeftModuleTree) self = g_object_new (WEFT_TYPE_MODULE_TREE, NULL);
-  g_auto (GStrv) architectures = NULL;
-  JsonObject *root;
-
-  if (!JSON_NODE_HOLDS_OBJECT (config))
-    {
-      refuse (error, where, "the config", "an object", config);
-      return NULL;
-    }
-  root = json_node_get_object (config);
-  if (json_object_has_member (root, "architectures") && !json_object_get_null_member (root, "architectures")
-      && !read_strings (root, "architectures", where, &architectures, error))
-    return NULL;
-  if (!read_string (root, "model_type", "", where, &self->model_type, error))
-    return NULL;
-  self->class_name = g_strdup (architectures != NULL && architectures[0] != NULL ? architectures[0] : "");
-  self->base_model_prefix = g_strdup ("");
-  self->ignore_on_load_missing = g_new0 (gchar *, 1);
-  self->ignore_on_load_unexpected = g_new0 (gchar *, 1);
-  self->ignore_on_save = g_new0 (gchar *, 1);
-  add_root (self);
-  return weft_module_tree_mark_custom_code (self, config, where, error) ? g_steal_pointer (&self) : NULL;
+  g_array_sort (not_persistent, compare_names);
+  g_array_append_vals (self->tensors, not_persistent->data, not_persistent->len);
+  return check_aliases (self, where, error) && index_tensors (self, where, error);
 }
 
 /* `modeling_x.XModel` and `someone/repository--modeling_x.XModel` name the class XModel. */
@@ -530,10 +380,18 @@ mark_class (WeftModuleTree *self, const gchar *reference)
 
   for (guint i = 0; i < self->sub_models->len; i++)
     {
-      SubModel *sub_model = &g_array_index (self->sub_models, SubModel, i);
+      WeftSubModel *sub_model = &g_array_index (self->sub_models, WeftSubModel, i);
 
       sub_model->is_custom |= strcmp (sub_model->class_name, class_name) == 0;
     }
+}
+
+static gboolean
+refuse_auto_map (const gchar *where, const gchar *expected, JsonNode *found, GError **error)
+{
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: auto_map: expected %s, found %s", where, expected,
+               json_node_type_name (found));
+  return FALSE;
 }
 
 /**
@@ -560,20 +418,272 @@ weft_module_tree_mark_custom_code (WeftModuleTree *self, JsonNode *config, const
 
   if (node == NULL || JSON_NODE_HOLDS_NULL (node))
     return TRUE;
-  if (!find_object (json_node_get_object (config), "auto_map", where, &auto_map, error))
-    return FALSE;
+  if (!JSON_NODE_HOLDS_OBJECT (node))
+    return refuse_auto_map (where, "an object", node, error);
+  auto_map = json_node_get_object (node);
   members = json_object_get_members (auto_map);
   for (GList *member = members; member != NULL; member = member->next)
     {
       JsonNode *value = json_object_get_member (auto_map, member->data);
 
       /* Tokenizers are listed in pairs, of which one may be null. */
-      if (holds (value, G_TYPE_STRING))
+      if (JSON_NODE_HOLDS_VALUE (value) && json_node_get_value_type (value) == G_TYPE_STRING)
         mark_class (self, json_node_get_string (value));
       else if (!JSON_NODE_HOLDS_ARRAY (value) && !JSON_NODE_HOLDS_NULL (value))
-        return refuse (error, where, "auto_map", "names of classes", value);
+        return refuse_auto_map (where, "names of classes", value, error);
     }
   return TRUE;
+}
+
+/**
+ * weft_module_tree_set_config:
+ * @self: a tree that was just made
+ * @config: the config of its model
+ *
+ * Tells a tree that was read from a file which config its model has: modules find it there, and a model type that the
+ * file lacks is taken from it. A tree that is in use must not be changed.
+ *
+ * Since: 1.0
+ */
+void
+weft_module_tree_set_config (WeftModuleTree *self, WeftModelConfig *config)
+{
+  WeftSubModel *root = &g_array_index (self->sub_models, WeftSubModel, 0);
+  const gchar *model_type = weft_model_config_get_model_type (config);
+
+  g_set_object (&root->config, config);
+  if (self->model_type[0] != '\0' || model_type == NULL)
+    return;
+  g_free (self->model_type);
+  g_free (root->model_type);
+  self->model_type = g_strdup (model_type);
+  root->model_type = g_strdup (model_type);
+}
+
+/* A tree while modules of another one are replaced. */
+typedef struct
+{
+  WeftModuleTree *old;
+  WeftModuleBody **copies; /* by position; those that differ from the old ones */
+  gboolean *is_replaced;
+} Replacing;
+
+static const WeftModulePlace *
+get_place (WeftModuleTree *self, guint position)
+{
+  return &g_array_index (self->modules, WeftModulePlace, position);
+}
+
+/* Where the path of a module continues that of its parent. */
+static const gchar *
+get_name_in_parent (const gchar *fqn, const gchar *parent_fqn)
+{
+  return parent_fqn[0] != '\0' ? fqn + strlen (parent_fqn) + 1 : fqn;
+}
+
+/* A copy of a module that can be changed, in copies of the modules above it. */
+static WeftModuleBody *
+get_copy (Replacing *replacing, guint position)
+{
+  const WeftModulePlace *place = get_place (replacing->old, position);
+  const gchar *name;
+
+  if (replacing->copies[position] != NULL)
+    return replacing->copies[position];
+  replacing->copies[position] = weft_module_body_copy (place->body);
+  if (position > 0)
+    {
+      name = get_name_in_parent (place->fqn, get_place (replacing->old, place->parent)->fqn);
+      weft_module_body_set_child (get_copy (replacing, place->parent), name, name,
+                                  replacing->copies[position], NULL);
+    }
+  return replacing->copies[position];
+}
+
+static void
+put_replacement (Replacing *replacing, guint position, WeftModuleBody *body)
+{
+  const WeftModulePlace *place = get_place (replacing->old, position);
+  const gchar *name;
+
+  replacing->copies[position] = weft_module_body_ref (body);
+  if (position == 0)
+    return;
+  name = get_name_in_parent (place->fqn, get_place (replacing->old, place->parent)->fqn);
+  weft_module_body_set_child (get_copy (replacing, place->parent), name, name, body, NULL);
+}
+
+static gboolean
+is_gone (Replacing *replacing, guint position)
+{
+  while (position > 0 && !replacing->is_replaced[position])
+    position = get_place (replacing->old, position)->parent;
+  return replacing->is_replaced[position];
+}
+
+/* A module that changed, itself or below it, changed under its other paths too. */
+static void
+update_aliases (Replacing *replacing)
+{
+  WeftModuleTree *old = replacing->old;
+
+  /* A copy that is made here may be an alias itself. */
+  for (guint round = 0; round < old->aliases->len; round++)
+    for (guint i = 0; i < old->aliases->len; i++)
+      {
+        const WeftAliasPlace *alias = &g_array_index (old->aliases, WeftAliasPlace, i);
+        gint position = weft_module_tree_find_position (old, alias->alias_of);
+        const gchar *name;
+
+        if (replacing->copies[position] == NULL || is_gone (replacing, alias->parent))
+          continue;
+        name = get_name_in_parent (alias->fqn, get_place (old, alias->parent)->fqn);
+        weft_module_body_set_child (get_copy (replacing, alias->parent), name, name,
+                                    replacing->copies[position], alias->alias_of);
+      }
+}
+
+static gboolean
+refuse_replacement (const gchar *fqn, gint code, const gchar *reason, GError **error)
+{
+  g_set_error (error, WEFT_ERROR, code, "'%s' cannot be replaced: %s", fqn, reason);
+  return FALSE;
+}
+
+/* Finds the place of each replacement; a module is replaced once, and not together with one that it is in. */
+static gboolean
+mark_replaced (Replacing *replacing, GHashTable *replacements, GError **error)
+{
+  WeftModuleTree *old = replacing->old;
+  GHashTableIter entries;
+  gpointer fqn, module;
+
+  g_hash_table_iter_init (&entries, replacements);
+  while (g_hash_table_iter_next (&entries, &fqn, &module))
+    {
+      gint position = weft_module_tree_find_position (old, fqn);
+
+      if (position < 0)
+        return refuse_replacement (fqn, WEFT_ERROR_MISSING, "the model has no such module", error);
+      if (weft_module_get_tree (module) != NULL)
+        return refuse_replacement (fqn, WEFT_ERROR_ARGUMENT,
+                                   "its replacement is part of a tree; replace it by a copy", error);
+      if (replacing->is_replaced[position])
+        return refuse_replacement (fqn, WEFT_ERROR_CONFLICT, "it is replaced under another of its paths too",
+                                   error);
+      replacing->is_replaced[position] = TRUE;
+    }
+  for (guint i = 1; i < old->modules->len; i++)
+    for (guint above = i; replacing->is_replaced[i] && above != 0;)
+      {
+        above = get_place (old, above)->parent;
+        if (replacing->is_replaced[above])
+          return refuse_replacement (get_place (old, i)->fqn, WEFT_ERROR_CONFLICT,
+                                     "a module that it is in is replaced too", error);
+      }
+  return TRUE;
+}
+
+void
+weft_module_tree_copy_model (WeftModuleTree *self, WeftModuleTree *old)
+{
+  self->class_name = g_strdup (old->class_name);
+  self->model_type = g_strdup (old->model_type);
+  self->base_model_prefix = g_strdup (old->base_model_prefix);
+  self->dtype = old->dtype;
+  self->has_tensors = old->has_tensors;
+  self->ignore_on_load_missing = g_strdupv (old->ignore_on_load_missing);
+  self->ignore_on_load_unexpected = g_strdupv (old->ignore_on_load_unexpected);
+  self->ignore_on_save = g_strdupv (old->ignore_on_save);
+  for (guint i = 0; i < old->dtype_rules->len; i++)
+    weft_module_tree_add_dtype_rule (self, g_array_index (old->dtype_rules, WeftDtypeRule, i).pattern,
+                                     g_array_index (old->dtype_rules, WeftDtypeRule, i).dtype);
+  for (guint plan = 0; plan < WEFT_N_PARALLEL_PLANS; plan++)
+    for (guint i = 0; i < old->plan_rules[plan]->len; i++)
+      weft_module_tree_add_plan_rule (self, plan,
+                                      g_array_index (old->plan_rules[plan], WeftTextPair, i).first,
+                                      g_array_index (old->plan_rules[plan], WeftTextPair, i).second);
+}
+
+void
+weft_module_tree_copy_parts (WeftModuleTree *self, WeftModuleTree *old)
+{
+  for (guint i = 0; i < old->sub_models->len; i++)
+    {
+      const WeftSubModel *sub_model = &g_array_index (old->sub_models, WeftSubModel, i);
+      gboolean was_there = weft_module_tree_find_position (old, sub_model->fqn) >= 0;
+
+      if (was_there && weft_module_tree_find_position (self, sub_model->fqn) < 0)
+        continue;
+      weft_module_tree_add_sub_model (self, sub_model->fqn, sub_model->class_name, sub_model->model_type,
+                                      sub_model->base_model_prefix, sub_model->config);
+      g_array_index (self->sub_models, WeftSubModel, self->sub_models->len - 1).is_custom =
+          sub_model->is_custom;
+    }
+  for (guint i = 0; i < old->ties->len; i++)
+    {
+      const WeftTextPair *tie = &g_array_index (old->ties, WeftTextPair, i);
+      gboolean is_there = weft_module_tree_find_tensor (self, tie->first, NULL)
+                          && weft_module_tree_find_tensor (self, tie->second, NULL);
+      gboolean was_there = weft_module_tree_find_tensor (old, tie->first, NULL)
+                           && weft_module_tree_find_tensor (old, tie->second, NULL);
+
+      if (is_there || !was_there)
+        weft_module_tree_add_tie (self, tie->first, tie->second);
+    }
+}
+
+static WeftModuleBody *
+replace_bodies (Replacing *replacing, GHashTable *replacements)
+{
+  GHashTableIter entries;
+  gpointer fqn, module;
+
+  g_hash_table_iter_init (&entries, replacements);
+  while (g_hash_table_iter_next (&entries, &fqn, &module))
+    put_replacement (replacing, (guint) weft_module_tree_find_position (replacing->old, fqn),
+                     weft_module_get_body (module));
+  update_aliases (replacing);
+  return weft_module_body_ref (replacing->copies[0] != NULL ? replacing->copies[0] : replacing->old->root);
+}
+
+/**
+ * weft_module_tree_replace:
+ * @self: a tree
+ * @replacements: (element-type utf8 WeftModule): path to the module that takes the place of the one there
+ * @error: return location
+ *
+ * Makes a tree in which modules are replaced; the old one stays as it is, and the two share what did not change. A module
+ * that is registered under several paths is replaced under all of them. What the tree says of the model (class, sub-models,
+ * lists, plans) is kept, so that its mapping is the same; ties of tensors that are gone are not.
+ *
+ * Returns: (transfer full): the new tree
+ * Errors: %WEFT_ERROR_MISSING if there is no module at a path, %WEFT_ERROR_CONFLICT if a module is replaced twice or within
+ *   another one that is, %WEFT_ERROR_ARGUMENT if a replacement is part of a tree, %WEFT_ERROR_LIMIT if the tree grows too large
+ * Since: 1.0
+ */
+WeftModuleTree *
+weft_module_tree_replace (WeftModuleTree *self, GHashTable *replacements, GError **error)
+{
+  guint n = self->modules->len;
+  g_autofree WeftModuleBody **copies = g_new0 (WeftModuleBody *, n);
+  g_autofree gboolean *is_replaced = g_new0 (gboolean, n);
+  Replacing replacing = { self, copies, is_replaced };
+  g_autoptr (WeftModuleTree) replaced = NULL;
+  gboolean is_complete;
+
+  if (!mark_replaced (&replacing, replacements, error))
+    return NULL;
+  replaced = weft_module_tree_new_empty ();
+  weft_module_tree_copy_model (replaced, self);
+  is_complete = weft_module_tree_complete (replaced, replace_bodies (&replacing, replacements),
+                                           "the changed model", error);
+  for (guint i = 0; i < n; i++)
+    g_clear_pointer (&copies[i], weft_module_body_unref);
+  if (!is_complete)
+    return NULL;
+  weft_module_tree_copy_parts (replaced, self);
+  return g_steal_pointer (&replaced);
 }
 
 /**
@@ -692,7 +802,7 @@ const gchar *
 weft_module_tree_get_dtype_rule_pattern (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->dtype_rules->len, NULL);
-  return g_array_index (self->dtype_rules, DtypeRule, position).pattern;
+  return g_array_index (self->dtype_rules, WeftDtypeRule, position).pattern;
 }
 
 /**
@@ -707,7 +817,7 @@ WeftDtype
 weft_module_tree_get_dtype_rule_dtype (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->dtype_rules->len, WEFT_DTYPE_INVALID);
-  return g_array_index (self->dtype_rules, DtypeRule, position).dtype;
+  return g_array_index (self->dtype_rules, WeftDtypeRule, position).dtype;
 }
 
 /**
@@ -735,7 +845,7 @@ const gchar *
 weft_module_tree_get_tie_target (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->ties->len, NULL);
-  return g_array_index (self->ties, Tie, position).target;
+  return g_array_index (self->ties, WeftTextPair, position).first;
 }
 
 /**
@@ -750,7 +860,7 @@ const gchar *
 weft_module_tree_get_tie_source (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->ties->len, NULL);
-  return g_array_index (self->ties, Tie, position).source;
+  return g_array_index (self->ties, WeftTextPair, position).second;
 }
 
 /**
@@ -778,7 +888,7 @@ const gchar *
 weft_module_tree_get_sub_model_fqn (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->sub_models->len, NULL);
-  return g_array_index (self->sub_models, SubModel, position).fqn;
+  return g_array_index (self->sub_models, WeftSubModel, position).fqn;
 }
 
 /**
@@ -793,7 +903,7 @@ const gchar *
 weft_module_tree_get_sub_model_class (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->sub_models->len, NULL);
-  return g_array_index (self->sub_models, SubModel, position).class_name;
+  return g_array_index (self->sub_models, WeftSubModel, position).class_name;
 }
 
 /**
@@ -808,7 +918,7 @@ const gchar *
 weft_module_tree_get_sub_model_type (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->sub_models->len, NULL);
-  return g_array_index (self->sub_models, SubModel, position).model_type;
+  return g_array_index (self->sub_models, WeftSubModel, position).model_type;
 }
 
 /**
@@ -823,7 +933,7 @@ const gchar *
 weft_module_tree_get_sub_model_base_model_prefix (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->sub_models->len, NULL);
-  return g_array_index (self->sub_models, SubModel, position).base_model_prefix;
+  return g_array_index (self->sub_models, WeftSubModel, position).base_model_prefix;
 }
 
 /**
@@ -838,14 +948,82 @@ gboolean
 weft_module_tree_is_sub_model_custom (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->sub_models->len, FALSE);
-  return g_array_index (self->sub_models, SubModel, position).is_custom;
+  return g_array_index (self->sub_models, WeftSubModel, position).is_custom;
+}
+
+static const WeftTextPair *
+get_plan_rule (WeftModuleTree *self, WeftParallelPlan plan, guint position)
+{
+  return &g_array_index (self->plan_rules[plan], WeftTextPair, position);
+}
+
+/**
+ * weft_module_tree_get_n_plan_rules:
+ * @self: a tree
+ * @plan: which plan
+ *
+ * Returns: the number of rules that say how tensors are cut for several devices
+ * Since: 1.0
+ */
+guint
+weft_module_tree_get_n_plan_rules (WeftModuleTree *self, WeftParallelPlan plan)
+{
+  g_return_val_if_fail (plan < WEFT_N_PARALLEL_PLANS, 0);
+  return self->plan_rules[plan]->len;
+}
+
+/**
+ * weft_module_tree_get_plan_rule_pattern:
+ * @self: a tree
+ * @plan: which plan
+ * @position: which rule
+ *
+ * Returns: (transfer none): the path of a module or tensor, with `*` for the number of a layer
+ * Since: 1.0
+ */
+const gchar *
+weft_module_tree_get_plan_rule_pattern (WeftModuleTree *self, WeftParallelPlan plan, guint position)
+{
+  g_return_val_if_fail (position < weft_module_tree_get_n_plan_rules (self, plan), NULL);
+  return get_plan_rule (self, plan, position)->first;
+}
+
+/**
+ * weft_module_tree_get_plan_rule_style:
+ * @self: a tree
+ * @plan: which plan
+ * @position: which rule
+ *
+ * Returns: (transfer none): how it is cut, such as `colwise`
+ * Since: 1.0
+ */
+const gchar *
+weft_module_tree_get_plan_rule_style (WeftModuleTree *self, WeftParallelPlan plan, guint position)
+{
+  g_return_val_if_fail (position < weft_module_tree_get_n_plan_rules (self, plan), NULL);
+  return get_plan_rule (self, plan, position)->second;
+}
+
+/**
+ * weft_module_tree_get_sub_model_config:
+ * @self: a tree
+ * @position: which one
+ *
+ * Returns: (transfer none) (nullable): its config; %NULL if the tree was made without
+ * Since: 1.0
+ */
+WeftModelConfig *
+weft_module_tree_get_sub_model_config (WeftModuleTree *self, guint position)
+{
+  g_return_val_if_fail (position < self->sub_models->len, NULL);
+  return g_array_index (self->sub_models, WeftSubModel, position).config;
 }
 
 /**
  * weft_module_tree_get_n_modules:
  * @self: a tree
  *
- * Returns: the number of modules
+ * Returns: the number of modules; one that is registered under several paths counts once
  * Since: 1.0
  */
 guint
@@ -866,7 +1044,7 @@ const gchar *
 weft_module_tree_get_module_fqn (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->modules->len, NULL);
-  return g_array_index (self->modules, Module, position).fqn;
+  return g_array_index (self->modules, WeftModulePlace, position).fqn;
 }
 
 /**
@@ -881,7 +1059,51 @@ const gchar *
 weft_module_tree_get_module_class (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->modules->len, NULL);
-  return g_array_index (self->modules, Module, position).class_name;
+  return g_array_index (self->modules, WeftModulePlace, position).body->class_name;
+}
+
+/**
+ * weft_module_tree_get_module:
+ * @self: a tree
+ * @position: which one
+ *
+ * Returns: (transfer full): the module as an object
+ * Since: 1.0
+ */
+WeftModule *
+weft_module_tree_get_module (WeftModuleTree *self, guint position)
+{
+  g_return_val_if_fail (position < self->modules->len, NULL);
+  return weft_module_new_in_tree (self, position);
+}
+
+/**
+ * weft_module_tree_get_root:
+ * @self: a tree
+ *
+ * Returns: (transfer full): the model itself as a module
+ * Since: 1.0
+ */
+WeftModule *
+weft_module_tree_get_root (WeftModuleTree *self)
+{
+  return weft_module_new_in_tree (self, 0);
+}
+
+/**
+ * weft_module_tree_find_module:
+ * @self: a tree
+ * @fqn: a path; any one, if the module is registered under several
+ *
+ * Returns: (transfer full) (nullable): the module there, or %NULL
+ * Since: 1.0
+ */
+WeftModule *
+weft_module_tree_find_module (WeftModuleTree *self, const gchar *fqn)
+{
+  gint position = weft_module_tree_find_position (self, fqn);
+
+  return position >= 0 ? weft_module_new_in_tree (self, (guint) position) : NULL;
 }
 
 /**
@@ -922,7 +1144,22 @@ const gchar *
 weft_module_tree_get_tensor_name (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->tensors->len, NULL);
-  return g_array_index (self->tensors, ModelTensor, position).name;
+  return g_array_index (self->tensors, WeftTensorPlace, position).name;
+}
+
+/**
+ * weft_module_tree_get_tensor_spec:
+ * @self: a tree
+ * @position: which one
+ *
+ * Returns: (transfer none): what the model expects of it
+ * Since: 1.0
+ */
+WeftTensorSpec *
+weft_module_tree_get_tensor_spec (WeftModuleTree *self, guint position)
+{
+  g_return_val_if_fail (position < self->tensors->len, NULL);
+  return g_array_index (self->tensors, WeftTensorPlace, position).spec;
 }
 
 /**
@@ -937,7 +1174,7 @@ const WeftShape *
 weft_module_tree_get_tensor_shape (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->tensors->len, NULL);
-  return &g_array_index (self->tensors, ModelTensor, position).shape;
+  return weft_tensor_spec_get_shape (weft_module_tree_get_tensor_spec (self, position));
 }
 
 /**
@@ -952,7 +1189,7 @@ WeftDtype
 weft_module_tree_get_tensor_dtype (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->tensors->len, WEFT_DTYPE_INVALID);
-  return g_array_index (self->tensors, ModelTensor, position).dtype;
+  return weft_tensor_spec_get_dtype (weft_module_tree_get_tensor_spec (self, position));
 }
 
 /**
@@ -967,7 +1204,7 @@ gboolean
 weft_module_tree_is_tensor_persistent (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->tensors->len, FALSE);
-  return g_array_index (self->tensors, ModelTensor, position).is_persistent;
+  return weft_tensor_spec_is_persistent (weft_module_tree_get_tensor_spec (self, position));
 }
 
 /**
@@ -982,7 +1219,7 @@ gboolean
 weft_module_tree_is_tensor_buffer (WeftModuleTree *self, guint position)
 {
   g_return_val_if_fail (position < self->tensors->len, FALSE);
-  return g_array_index (self->tensors, ModelTensor, position).is_buffer;
+  return weft_tensor_spec_is_buffer (weft_module_tree_get_tensor_spec (self, position));
 }
 
 /**
@@ -1012,7 +1249,7 @@ weft_module_tree_find_tensor (WeftModuleTree *self, const gchar *name, guint *po
 {
   gpointer value;
 
-  if (!g_hash_table_lookup_extended (self->positions, name, NULL, &value))
+  if (!g_hash_table_lookup_extended (self->tensor_positions, name, NULL, &value))
     return FALSE;
   if (position != NULL)
     *position = GPOINTER_TO_UINT (value);

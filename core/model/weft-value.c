@@ -274,7 +274,8 @@ weft_value_to_string (const WeftValue *self)
     case WEFT_VALUE_INTEGER:
       return g_strdup_printf ("%" G_GINT64_FORMAT, self->of.integer);
     case WEFT_VALUE_REAL:
-      return g_strdup (g_ascii_dtostr (digits, sizeof (digits), self->of.real));
+      g_ascii_dtostr (digits, sizeof (digits), self->of.real);
+      return g_strconcat (digits, strpbrk (digits, ".en") == NULL ? ".0" : "", NULL);
     case WEFT_VALUE_TEXT:
       return g_strdup_printf ("'%s'", self->of.text);
     case WEFT_VALUE_LIST:

@@ -5,10 +5,10 @@
 #include "checkpoint/weft-checkpoint.h"
 #include "pipeline/weft-load-options.h"
 
-/* The model as the options give it, or as much of it as @config (nullable) says. NULL without an error: nothing is known.
- * @where: what messages call the config. */
+/* The model as the options give it, or as @config (nullable) says. NULL without an error: nothing is known.
+ * @where: what messages call the config. @open_reason: (out) (optional): why its tensors are not known, if there is a reason. */
 WeftModuleTree *weft_caller_find_model (WeftLoadOptions *options, JsonNode *config, const gchar *where,
-                                        GError **error);
+                                        gchar **open_reason, GError **error);
 
 /* Where mappings are looked up. */
 WeftMappingRegistry *weft_caller_find_registry (WeftLoadOptions *options, GError **error);

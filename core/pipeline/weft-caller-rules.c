@@ -58,10 +58,30 @@ weft_caller_rules_assemble (WeftLoadOptions *options, WeftMappingRegistry *regis
   return g_steal_pointer (&list);
 }
 
+/* The dtype that is asked for by name; invalid: it is the config's. */
+static WeftDtype
+get_asked_dtype (WeftLoadOptions *options)
+{
+  return weft_dtype_from_any_name (weft_load_options_get_dtype (options));
+}
+
+/* Who gives rules of their own for the model says that it is not what its config says. */
+static gboolean
+is_open (WeftLoadOptions *options)
+{
+  return (weft_load_options_get_flags (options) & WEFT_LOAD_FLAGS_OPEN) != 0
+         || weft_load_options_get_mapping (options) != NULL
+         || weft_load_options_get_transforms (options) != NULL
+         || weft_load_options_get_model_type (options) != NULL;
+}
+
 WeftModuleTree *
-weft_caller_find_model (WeftLoadOptions *options, JsonNode *config, const gchar *where, GError **error)
+weft_caller_find_model (WeftLoadOptions *options, JsonNode *config, const gchar *where, gchar **open_reason,
+                        GError **error)
 {
   WeftModuleTree *given = weft_load_options_get_module_tree (options);
+  g_autoptr (WeftModuleTree) tree = NULL;
+  g_autoptr (GError) cause = NULL;
 
   if (given != NULL)
     return g_object_ref (given);
@@ -69,6 +89,18 @@ weft_caller_find_model (WeftLoadOptions *options, JsonNode *config, const gchar 
       || (weft_json_lookup (config, "model_type") == NULL
           && weft_json_lookup (config, "architectures") == NULL))
     return NULL;
+  if (!is_open (options))
+    tree = weft_module_tree_new_for_config (NULL, config, where, weft_load_options_get_class_name (options),
+                                            get_asked_dtype (options), &cause);
+  if (tree != NULL)
+    return g_steal_pointer (&tree);
+  if (cause != NULL && !g_error_matches (cause, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED))
+    {
+      g_propagate_error (error, g_steal_pointer (&cause));
+      return NULL;
+    }
+  if (cause != NULL && open_reason != NULL)
+    *open_reason = g_strdup (cause->message);
   return weft_module_tree_new_from_config (config, where, error);
 }
 
@@ -113,7 +145,7 @@ weft_load_options_assemble (WeftLoadOptions *self, JsonNode *config, const gchar
   g_autoptr (WeftMappingRegistry) registry = weft_caller_find_registry (self, error);
   g_autoptr (GError) local_error = NULL;
   g_autoptr (WeftModuleTree) tree =
-      registry != NULL ? weft_caller_find_model (self, config, where, &local_error) : NULL;
+      registry != NULL ? weft_caller_find_model (self, config, where, NULL, &local_error) : NULL;
 
   if (registry == NULL)
     return NULL;

@@ -119,7 +119,7 @@ add_output (Carry *self, WeftConversion *copy, const gchar *role, guint i, WeftT
 
   if (key == NULL)
     g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-                 "%s has no name for the %s of a weight '%s'" WAY_OUT, weft_quantizer_get_name (quantizer),
+                 "%s has no name for the %s of a weight '%s'", weft_quantizer_get_name (quantizer),
                  role, dense->name);
   else
     weft_conversion_add_output (copy, key, dense->pattern, dense->number, tensor);

@@ -7,6 +7,7 @@
 #include "mapping/weft-mapping.h"
 #include "transform/weft-conversion-ops.h"
 #include "transform/weft-rule-trial.h"
+#include "transform/weft-stage-internal.h"
 
 static void
 add_member_string (JsonBuilder *builder, const gchar *name, const gchar *value)
@@ -85,27 +86,110 @@ get_proof_name (const WeftConversion *conversion)
 }
 
 static void
-add_conversion (JsonBuilder *builder, WeftLoadPlan *self, WeftConversion *conversion, gboolean with_sources)
+add_rule (JsonBuilder *builder, WeftTransformList *rules, const WeftConversion *conversion)
 {
-  json_builder_set_member_name (builder, "rule");
-  if (conversion->rule >= 0)
-    {
-      g_autofree gchar *rule = weft_weight_transform_describe (
-          weft_transform_list_get_transform (self->transforms, (guint) conversion->rule));
+  g_autofree gchar *rule = conversion->rule >= 0 ? weft_weight_transform_describe (
+                               weft_transform_list_get_transform (rules, (guint) conversion->rule))
+                                                 : NULL;
 
-      json_builder_add_string_value (builder, rule);
-    }
+  add_member_string (builder, "rule", rule);
+}
+
+static void
+collect_conversion (const WeftConversion *conversion, GArray *positions)
+{
+  for (guint i = 0; i < conversion->sources->len; i++)
+    g_array_append_val (positions, g_array_index (conversion->sources, WeftConversionSource, i).position);
+}
+
+/* The published tensors that a tensor behind stage @level is made of. */
+static void
+collect_sources (WeftLoadPlan *self, guint level, guint position, GArray *positions)
+{
+  WeftStage *stage = level > 0 ? self->stages->pdata[level - 1] : NULL;
+  const WeftConversion *maker = stage != NULL ? stage->makers->pdata[position] : NULL;
+
+  if (stage == NULL)
+    collect_conversion (self->runtime_conversions->pdata[position], positions);
+  else if (maker == NULL)
+    collect_sources (self, level - 1, weft_stage_get_origin (stage, position), positions);
   else
-    json_builder_add_null_value (builder);
+    for (guint i = 0; i < maker->sources->len; i++)
+      collect_sources (self, level - 1, g_array_index (maker->sources, WeftConversionSource, i).position,
+                       positions);
+}
+
+static GArray *
+list_sources (WeftLoadPlan *self, guint output)
+{
+  GArray *positions = g_array_new (FALSE, FALSE, sizeof (guint));
+
+  if (self->stages->len > 0)
+    collect_sources (self, self->stages->len, output, positions);
+  else
+    collect_conversion (self->output_conversions->pdata[output], positions);
+  return positions;
+}
+
+/* One step of a stage: its rule and ops, and the names that it takes from. */
+static void
+add_stage (JsonBuilder *builder, WeftStage *stage, WeftConversion *maker)
+{
+  json_builder_begin_object (builder);
+  add_rule (builder, stage->rules, maker);
+  add_operations (builder, maker);
+  json_builder_set_member_name (builder, "sources");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < maker->sources->len; i++)
+    json_builder_add_string_value (
+        builder, weft_state_dict_get_name (stage->inputs,
+                                           g_array_index (maker->sources, WeftConversionSource, i).position));
+  json_builder_end_array (builder);
+  json_builder_set_member_name (builder, "outputs");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < maker->outputs->len; i++)
+    json_builder_add_string_value (builder, g_array_index (maker->outputs, WeftConversionOutput, i).name);
+  json_builder_end_array (builder);
+  json_builder_end_object (builder);
+}
+
+/* The stages between the conversion and an output, last one first, along the first source of each. */
+static void
+add_stages (JsonBuilder *builder, WeftLoadPlan *self, guint output)
+{
+  json_builder_set_member_name (builder, "stages");
+  json_builder_begin_array (builder);
+  for (guint level = self->stages->len; level > 0; level--)
+    {
+      WeftStage *stage = self->stages->pdata[level - 1];
+
+      if (stage->makers->pdata[output] != NULL)
+        add_stage (builder, stage, stage->makers->pdata[output]);
+      output = weft_stage_get_origin (stage, output);
+    }
+  json_builder_end_array (builder);
+}
+
+/* @sources: (nullable): positions of the published tensors, if they are more than those of the conversion. */
+static void
+add_conversion (JsonBuilder *builder, WeftLoadPlan *self, WeftConversion *conversion, GArray *sources,
+                gboolean with_sources)
+{
+  g_autoptr (GArray) own = g_array_new (FALSE, FALSE, sizeof (guint));
+  GArray *positions = sources != NULL ? sources : own;
+
+  if (sources == NULL)
+    collect_conversion (conversion, own);
+  add_rule (builder, self->transforms, conversion);
   add_operations (builder, conversion);
   add_member_string (builder, "reversible", get_proof_name (conversion));
   if (conversion->proof_reason != NULL)
     add_member_string (builder, "reason", conversion->proof_reason);
   json_builder_set_member_name (builder, "sources");
   json_builder_begin_array (builder);
-  for (guint i = 0; i < conversion->sources->len; i++)
+  for (guint i = 0; i < positions->len; i++)
     {
-      guint position = g_array_index (conversion->sources, WeftConversionSource, i).position;
+      guint position = g_array_index (positions, guint, i);
 
       if (with_sources)
         add_source (builder, self, position);
@@ -142,7 +226,7 @@ add_rules (JsonBuilder *builder, WeftLoadPlan *self)
  * @self: a plan
  *
  * Returns: (transfer full): an object with `reversible`, `open`, `bytes`, `outputs` (name, dtype, shape, bytes, rule, operations,
- *   sources of each), `rules` (origin, index, kind, scope_prefix, used) and `report`
+ *   sources of each, and with fusions `stages`, last one first), `rules` (origin, index, kind, scope_prefix, used) and `report`
  * Since: 1.0
  */
 JsonNode *
@@ -161,13 +245,16 @@ weft_load_plan_to_json (WeftLoadPlan *self)
   for (guint i = 0; i < weft_state_dict_get_n_tensors (self->outputs); i++)
     {
       WeftTensor *tensor = weft_state_dict_get_tensor (self->outputs, i);
+      g_autoptr (GArray) sources = list_sources (self, i);
 
       n_bytes += weft_tensor_get_n_bytes (tensor);
       json_builder_begin_object (builder);
       add_member_string (builder, "name", weft_state_dict_get_name (self->outputs, i));
       add_tensor (builder, tensor);
       add_member_int (builder, "pieces", weft_tensor_get_n_pieces (tensor));
-      add_conversion (builder, self, self->output_conversions->pdata[i], FALSE);
+      add_conversion (builder, self, self->output_conversions->pdata[i], sources, FALSE);
+      if (self->stages->len > 0)
+        add_stages (builder, self, i);
       json_builder_end_object (builder);
     }
   json_builder_end_array (builder);
@@ -177,6 +264,20 @@ weft_load_plan_to_json (WeftLoadPlan *self)
   json_builder_add_value (builder, weft_load_report_to_json (self->report));
   json_builder_end_object (builder);
   return json_builder_get_root (builder);
+}
+
+static void
+append_ops (GString *text, const WeftConversion *conversion, gboolean *has_ops)
+{
+  GPtrArray *ops =
+      conversion->converter != NULL ? weft_weight_converter_get_operations (conversion->converter) : NULL;
+
+  for (guint i = 0; ops != NULL && i < ops->len; i++)
+    {
+      g_string_append_printf (text, "%s%s", *has_ops ? ", " : " by ",
+                              weft_conversion_ops_get_name (ops->pdata[i]));
+      *has_ops = TRUE;
+    }
 }
 
 /**
@@ -191,17 +292,24 @@ gchar *
 weft_load_plan_describe_output (WeftLoadPlan *self, guint position)
 {
   WeftStateDict *published = self->published;
-  WeftConversion *conversion = self->output_conversions->pdata[position];
-  guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
-  GString *text = g_string_new (weft_state_dict_get_name (published, first));
-  GPtrArray *ops =
-      conversion->converter != NULL ? weft_weight_converter_get_operations (conversion->converter) : NULL;
+  g_autoptr (GArray) sources = list_sources (self, position);
+  GString *text = g_string_new (weft_state_dict_get_name (published, g_array_index (sources, guint, 0)));
+  g_autoptr (GPtrArray) makers = g_ptr_array_new ();
+  gboolean has_ops = FALSE;
 
-  if (conversion->sources->len > 1)
-    g_string_append_printf (text, " and %u more", conversion->sources->len - 1);
-  for (guint i = 0; ops != NULL && i < ops->len; i++)
-    g_string_append_printf (text, "%s%s", i == 0 ? " by " : ", ",
-                            weft_conversion_ops_get_name (ops->pdata[i]));
+  if (sources->len > 1)
+    g_string_append_printf (text, " and %u more", sources->len - 1);
+  for (guint level = self->stages->len, at = position; level > 0; level--)
+    {
+      WeftStage *stage = self->stages->pdata[level - 1];
+
+      if (stage->makers->pdata[at] != NULL)
+        g_ptr_array_add (makers, stage->makers->pdata[at]);
+      at = weft_stage_get_origin (stage, at);
+    }
+  append_ops (text, self->output_conversions->pdata[position], &has_ops);
+  for (guint i = makers->len; i > 0; i--)
+    append_ops (text, makers->pdata[i - 1], &has_ops);
   return g_string_free (text, FALSE);
 }
 
@@ -281,7 +389,9 @@ JsonNode *
 weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
+  g_autoptr (GArray) sources = NULL;
   gboolean is_source;
+  guint position;
   WeftConversion *conversion = find_conversion (self, key, &is_source);
   const gchar *published = key;
 
@@ -317,7 +427,11 @@ weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error)
           json_builder_end_object (builder);
         }
       json_builder_end_array (builder);
-      add_conversion (builder, self, conversion, TRUE);
+      if (weft_state_dict_find (self->outputs, key, &position) && self->stages->len > 0)
+        sources = list_sources (self, position);
+      add_conversion (builder, self, conversion, sources, TRUE);
+      if (sources != NULL)
+        add_stages (builder, self, position);
     }
   json_builder_end_object (builder);
   return json_builder_get_root (builder);

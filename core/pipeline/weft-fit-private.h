@@ -6,8 +6,8 @@
 #include "model/weft-module-tree.h"
 #include "tensor/weft-state-dict.h"
 
-/* Of @n_published tensors @n_known are the model's, which give @n_given of its @n_expected: so few that it is another one. */
-gboolean weft_fit_is_too_small (guint n_published, guint n_known, guint n_expected, guint n_given);
+/* Whether so few of @n_all match that they do so by chance. */
+gboolean weft_fit_is_chance (guint n_matching, guint n_all);
 
 /* What fits the names best: the model under another prefix, one of its sub-models, or a shipped mapping. A sentence, or NULL if
  * nothing does. */

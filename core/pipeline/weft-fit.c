@@ -5,7 +5,7 @@
 
 #include "transform/weft-transform-list.h"
 
-/* Under one in so many, on both sides, what matches does so by chance. */
+/* Under one in so many, what matches does so by chance. */
 #define TOO_SMALL 20
 /* How many leading parts of a name are tried as a prefix that the model lacks. */
 #define MAX_PREFIX_PARTS 4
@@ -17,11 +17,9 @@
 #define SCORE_SCALE 1000
 
 gboolean
-weft_fit_is_too_small (guint n_published, guint n_known, guint n_expected, guint n_given)
+weft_fit_is_chance (guint n_matching, guint n_all)
 {
-  return n_published > 0 && n_expected > 0
-         && (n_known == 0
-             || ((guint64) n_known * TOO_SMALL < n_published && (guint64) n_given * TOO_SMALL < n_expected));
+  return (guint64) n_matching * TOO_SMALL < n_all;
 }
 
 /* @name without the parts that are numbers. */
@@ -225,6 +223,9 @@ describe_mappings (GPtrArray *names, WeftMappingRegistry *registry, const gchar 
     {
       const Candidate *candidate = &g_array_index (candidates, Candidate, i);
 
+      /* One that fits half as well as the best is not meant. */
+      if (candidate->score * 2 < g_array_index (candidates, Candidate, 0).score)
+        break;
       g_string_append_printf (text, "%s'%s' (%u of its %u rules match)", i == 0 ? " " : " or ",
                               candidate->name, candidate->n_used, candidate->n_rules);
     }

@@ -8,6 +8,7 @@ struct _WeftLoadOptions
   GObject parent_instance;
 
   gchar *dtype;
+  gchar *class_name; /* (nullable) */
   gchar *model_type;
   WeftTransformList *key_mapping;
   WeftTransformList *mapping;
@@ -18,10 +19,13 @@ struct _WeftLoadOptions
   WeftLoadFlags flags;
   guint64 max_shard_bytes;
   gboolean is_hashed;
+  JsonNode *fusion_config; /* (nullable) */
+  gchar *fusion_where;
+  WeftPlanOverrides *overrides; /* (nullable) */
   gboolean is_dequantized;
   WeftDtype dense_dtype;
-  gchar *scheme;
-  JsonNode *scheme_parameters;
+  gchar *scheme;               /* (nullable) */
+  JsonNode *scheme_parameters; /* (nullable) */
   GPtrArray *dense_modules;
 };
 
@@ -33,6 +37,7 @@ weft_load_options_finalize (GObject *object)
   WeftLoadOptions *self = WEFT_LOAD_OPTIONS (object);
 
   g_free (self->dtype);
+  g_free (self->class_name);
   g_free (self->model_type);
   g_free (self->scheme);
   g_clear_pointer (&self->scheme_parameters, json_node_unref);
@@ -41,6 +46,9 @@ weft_load_options_finalize (GObject *object)
   g_clear_object (&self->mapping);
   g_clear_object (&self->registry);
   g_clear_object (&self->tree);
+  g_clear_pointer (&self->fusion_config, json_node_unref);
+  g_free (self->fusion_where);
+  g_clear_object (&self->overrides);
   g_clear_object (&self->transforms);
   g_strfreev (self->target_names);
   G_OBJECT_CLASS (weft_load_options_parent_class)->finalize (object);
@@ -174,6 +182,23 @@ weft_load_options_set_module_tree (WeftLoadOptions *self, WeftModuleTree *tree)
 }
 
 /**
+ * weft_load_options_set_class_name:
+ * @self: options
+ * @class_name: (nullable): a class of the model's family, such as its base model or one with another head
+ *
+ * Loads into that class, in place of the one that the config names. It is looked at where the module tree follows from the
+ * config.
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_class_name (WeftLoadOptions *self, const gchar *class_name)
+{
+  g_free (self->class_name);
+  self->class_name = g_strdup (class_name);
+}
+
+/**
  * weft_load_options_set_model_type:
  * @self: options
  * @model_type: (nullable): name of a mapping to use, in place of what the config says
@@ -254,6 +279,38 @@ void
 weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed)
 {
   self->is_hashed = is_hashed;
+}
+
+/**
+ * weft_load_options_set_fusion_config:
+ * @self: options
+ * @fusion_config: (nullable): a map from families of fusions to `true`, `false` or their options; it goes before what
+ *   `config.json` stores, also where it is empty; %NULL: what `config.json` stores
+ * @where: (nullable): what messages call it, such as a path
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_fusion_config (WeftLoadOptions *self, JsonNode *fusion_config, const gchar *where)
+{
+  g_clear_pointer (&self->fusion_config, json_node_unref);
+  g_free (self->fusion_where);
+  self->fusion_config = fusion_config != NULL ? json_node_ref (fusion_config) : NULL;
+  self->fusion_where = g_strdup (where != NULL ? where : "options");
+}
+
+/**
+ * weft_load_options_set_plan_overrides:
+ * @self: options
+ * @overrides: (nullable): modules to replace by path; they go before what `config.json` stores, also where there is no entry;
+ *   %NULL: what `config.json` stores
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_plan_overrides (WeftLoadOptions *self, WeftPlanOverrides *overrides)
+{
+  g_set_object (&self->overrides, overrides);
 }
 
 /**
@@ -463,6 +520,19 @@ weft_load_options_get_module_tree (WeftLoadOptions *self)
 }
 
 /**
+ * weft_load_options_get_class_name:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the class to load into; %NULL for the one that the config names
+ * Since: 1.0
+ */
+const gchar *
+weft_load_options_get_class_name (WeftLoadOptions *self)
+{
+  return self->class_name;
+}
+
+/**
  * weft_load_options_get_model_type:
  * @self: options
  *
@@ -538,4 +608,43 @@ gboolean
 weft_load_options_get_is_hashed (WeftLoadOptions *self)
 {
   return self->is_hashed;
+}
+
+/**
+ * weft_load_options_get_fusion_config:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the families that are asked for; %NULL: what `config.json` stores
+ * Since: 1.0
+ */
+JsonNode *
+weft_load_options_get_fusion_config (WeftLoadOptions *self)
+{
+  return self->fusion_config;
+}
+
+/**
+ * weft_load_options_get_fusion_where:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): what messages call the families that are asked for
+ * Since: 1.0
+ */
+const gchar *
+weft_load_options_get_fusion_where (WeftLoadOptions *self)
+{
+  return self->fusion_where;
+}
+
+/**
+ * weft_load_options_get_plan_overrides:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the modules to replace by path; %NULL: what `config.json` stores
+ * Since: 1.0
+ */
+WeftPlanOverrides *
+weft_load_options_get_plan_overrides (WeftLoadOptions *self)
+{
+  return self->overrides;
 }

@@ -2,6 +2,7 @@
 /* What a caller may say about a load. */
 #pragma once
 
+#include "fusion/weft-plan-overrides.h"
 #include "mapping/weft-mapping.h"
 #include "mapping/weft-mapping-registry.h"
 #include "model/weft-module-tree.h"
@@ -32,6 +33,7 @@ G_DECLARE_FINAL_TYPE (WeftLoadOptions, weft_load_options, WEFT, LOAD_OPTIONS, GO
  * @WEFT_LOAD_FLAGS_REFUSE_UNUSED: a rule of the model's mapping that matches nothing stops the load
  * @WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE: a conversion without an exact inverse stops the load
  * @WEFT_LOAD_FLAGS_REFUSE_OPEN: a model of which no tensors are known stops the load
+ * @WEFT_LOAD_FLAGS_OPEN: what the config says of the tensors of the model is not looked at
  * @WEFT_LOAD_FLAGS_KEEP_NAMES: no rule is applied: names and layout stay as they are published
  *
  * What a load puts up with. Without any of them, missing, mismatched and failed tensors stop it, nothing else does.
@@ -49,7 +51,8 @@ typedef enum /*< flags >*/
   WEFT_LOAD_FLAGS_REFUSE_UNUSED = 1 << 5,
   WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE = 1 << 6,
   WEFT_LOAD_FLAGS_REFUSE_OPEN = 1 << 7,
-  WEFT_LOAD_FLAGS_KEEP_NAMES = 1 << 8,
+  WEFT_LOAD_FLAGS_OPEN = 1 << 8,
+  WEFT_LOAD_FLAGS_KEEP_NAMES = 1 << 9,
 } WeftLoadFlags;
 
 WEFT_PUBLIC WeftLoadOptions *weft_load_options_new (void);
@@ -60,6 +63,7 @@ WEFT_PUBLIC gboolean weft_load_options_add_key_mapping (WeftLoadOptions *self, c
 WEFT_PUBLIC void weft_load_options_set_mapping (WeftLoadOptions *self, WeftTransformList *mapping);
 WEFT_PUBLIC void weft_load_options_set_registry (WeftLoadOptions *self, WeftMappingRegistry *registry);
 WEFT_PUBLIC void weft_load_options_set_module_tree (WeftLoadOptions *self, WeftModuleTree *tree);
+WEFT_PUBLIC void weft_load_options_set_class_name (WeftLoadOptions *self, const gchar *class_name);
 WEFT_PUBLIC void weft_load_options_set_model_type (WeftLoadOptions *self, const gchar *model_type);
 WEFT_PUBLIC void weft_load_options_set_transforms (WeftLoadOptions *self, WeftTransformList *transforms);
 WEFT_PUBLIC void weft_load_options_set_target_names (WeftLoadOptions *self, const gchar *const *names);
@@ -72,11 +76,16 @@ WEFT_PUBLIC void weft_load_options_set_quantization (WeftLoadOptions *self, cons
 WEFT_PUBLIC void weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry);
 WEFT_PUBLIC void weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed);
 
+WEFT_PUBLIC void weft_load_options_set_fusion_config (WeftLoadOptions *self, JsonNode *fusion_config,
+                                                      const gchar *where);
+WEFT_PUBLIC void weft_load_options_set_plan_overrides (WeftLoadOptions *self, WeftPlanOverrides *overrides);
+
 WEFT_PUBLIC const gchar *weft_load_options_get_dtype (WeftLoadOptions *self);
 WEFT_PUBLIC WeftTransformList *weft_load_options_get_key_mapping (WeftLoadOptions *self);
 WEFT_PUBLIC WeftTransformList *weft_load_options_get_mapping (WeftLoadOptions *self);
 WEFT_PUBLIC WeftMappingRegistry *weft_load_options_get_registry (WeftLoadOptions *self);
 WEFT_PUBLIC WeftModuleTree *weft_load_options_get_module_tree (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar *weft_load_options_get_class_name (WeftLoadOptions *self);
 WEFT_PUBLIC const gchar *weft_load_options_get_model_type (WeftLoadOptions *self);
 WEFT_PUBLIC WeftTransformList *weft_load_options_get_transforms (WeftLoadOptions *self);
 WEFT_PUBLIC const gchar *const *weft_load_options_get_target_names (WeftLoadOptions *self);
@@ -89,6 +98,9 @@ WEFT_PUBLIC const gchar *weft_load_options_get_quantization_scheme (WeftLoadOpti
 WEFT_PUBLIC JsonNode *weft_load_options_get_quantization_parameters (WeftLoadOptions *self);
 WEFT_PUBLIC gboolean weft_load_options_is_module_dense (WeftLoadOptions *self, const gchar *path);
 WEFT_PUBLIC gboolean weft_load_options_get_is_hashed (WeftLoadOptions *self);
+WEFT_PUBLIC JsonNode *weft_load_options_get_fusion_config (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar *weft_load_options_get_fusion_where (WeftLoadOptions *self);
+WEFT_PUBLIC WeftPlanOverrides *weft_load_options_get_plan_overrides (WeftLoadOptions *self);
 
 WEFT_PUBLIC WeftTransformList *weft_load_options_assemble (WeftLoadOptions *self, JsonNode *config,
                                                            const gchar *where, GError **error);

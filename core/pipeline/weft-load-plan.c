@@ -4,13 +4,17 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "base/weft-text.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-carry-private.h"
 #include "pipeline/weft-fit-private.h"
+#include "pipeline/weft-ignore-list-private.h"
+#include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
+#include "transform/weft-stage-internal.h"
 
 /* How many files a finding names before the rest is counted. */
 #define N_NAMED_FILES 6
@@ -30,8 +34,11 @@ weft_load_plan_finalize (GObject *object)
   g_clear_pointer (&self->quantized, g_ptr_array_unref);
   g_clear_object (&self->published);
   g_clear_object (&self->tree);
+  g_free (self->open_reason);
   g_clear_pointer (&self->model_keys, g_hash_table_unref);
   g_clear_pointer (&self->ties, weft_tied_names_free);
+  g_clear_pointer (&self->ignored_missing, g_ptr_array_unref);
+  g_clear_pointer (&self->ignored_unexpected, g_ptr_array_unref);
   g_clear_object (&self->registry);
   g_clear_object (&self->transforms);
   g_clear_pointer (&self->dtype_patterns, g_ptr_array_unref);
@@ -40,6 +47,10 @@ weft_load_plan_finalize (GObject *object)
   g_clear_pointer (&self->left_out, g_hash_table_unref);
   g_clear_pointer (&self->carried_names, g_hash_table_unref);
   g_clear_pointer (&self->output_conversions, g_ptr_array_unref);
+  g_clear_object (&self->fusion);
+  g_clear_object (&self->stored_fusion);
+  g_clear_pointer (&self->stages, g_ptr_array_unref);
+  g_clear_pointer (&self->runtime_conversions, g_ptr_array_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_pointer (&self->carried, g_ptr_array_unref);
   g_clear_object (&self->outputs);
@@ -47,6 +58,8 @@ weft_load_plan_finalize (GObject *object)
   g_clear_object (&self->value_report);
   g_clear_pointer (&self->lossy_by_values, g_hash_table_unref);
   g_mutex_clear (&self->value_lock);
+  g_clear_pointer (&self->replaced_files, g_hash_table_unref);
+  g_free (self->file_name);
   G_OBJECT_CLASS (weft_load_plan_parent_class)->finalize (object);
 }
 
@@ -64,14 +77,23 @@ weft_load_plan_init (WeftLoadPlan *self)
   self->output_conversions = g_ptr_array_new ();
   self->quantized = g_ptr_array_new_with_free_func (g_object_unref);
   self->dense_modules = g_ptr_array_new_with_free_func (g_free);
+  self->stages = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_stage_free);
   self->dtype_patterns = g_ptr_array_new_with_free_func ((GDestroyNotify) g_regex_unref);
-  self->layers = g_hash_table_new (g_str_hash, g_str_equal);
+  self->layers = g_hash_table_new (weft_text_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->carried_names = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
   self->lossy_by_values = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   g_mutex_init (&self->value_lock);
+  self->replaced_files =
+      g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
+}
+
+void
+weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content)
+{
+  g_hash_table_replace (self->replaced_files, g_strdup (name), g_bytes_ref (content));
 }
 
 gboolean
@@ -97,6 +119,21 @@ take_target_names (WeftLoadPlan *self)
     g_hash_table_add (self->model_keys, (gpointer) names[i]);
 }
 
+/* What the tree says of the model's tensors. */
+static gboolean
+take_tree (WeftLoadPlan *self, GError **error)
+{
+  self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
+  self->ties = weft_tied_names_new (self->tree, self->config);
+  self->ignored_missing = weft_ignore_list_new (weft_module_tree_get_ignore_on_load_missing (self->tree),
+                                                "ignore_on_load_missing", error);
+  self->ignored_unexpected =
+      self->ignored_missing != NULL ? weft_ignore_list_new (
+          weft_module_tree_get_ignore_on_load_unexpected (self->tree), "ignore_on_load_unexpected", error)
+                                    : NULL;
+  return self->ignored_unexpected != NULL;
+}
+
 static gboolean
 find_model (WeftLoadPlan *self, GError **error)
 {
@@ -106,7 +143,7 @@ find_model (WeftLoadPlan *self, GError **error)
   g_autoptr (GError) local_error = NULL;
 
   self->config = config != NULL ? json_node_ref (config) : NULL;
-  self->tree = weft_caller_find_model (self->options, config, where, &local_error);
+  self->tree = weft_caller_find_model (self->options, config, where, &self->open_reason, &local_error);
   if (local_error != NULL)
     {
       g_propagate_error (error, g_steal_pointer (&local_error));
@@ -114,12 +151,21 @@ find_model (WeftLoadPlan *self, GError **error)
     }
   if (weft_load_options_get_target_names (self->options) != NULL)
     take_target_names (self);
-  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree))
-    {
-      self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
-      self->ties = weft_tied_names_new (self->tree, config);
-    }
+  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree) && !take_tree (self, error))
+    return FALSE;
   return weft_load_plan_prepare_dtypes (self, error);
+}
+
+static void
+note_open_mode (WeftLoadPlan *self)
+{
+  g_autofree gchar *text = g_strconcat (
+      "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
+      "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
+      "dtypes (give --module-tree or --like)",
+      self->open_reason != NULL ? "; " : "", self->open_reason, NULL);
+
+  weft_load_report_add (self->report, WEFT_FINDING_NOTE, "open mode", text);
 }
 
 /* Most models need rules; one that has none may be plain, or unknown. Where its names are known, they tell. */
@@ -254,15 +300,6 @@ collect (WeftLoadPlan *self, WeftRenamedKey *renamed, guint position, GError **e
 }
 
 static gboolean
-is_ignored (const gchar *const *patterns, const gchar *name)
-{
-  for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++)
-    if (g_regex_match_simple (patterns[i], name, 0, 0))
-      return TRUE;
-  return FALSE;
-}
-
-static gboolean
 has_buffer (WeftModuleTree *tree, const gchar *suffix)
 {
   for (guint i = 0; i < weft_module_tree_get_n_tensors (tree); i++)
@@ -278,7 +315,7 @@ may_be_unexpected (WeftLoadPlan *self, const gchar *name)
 {
   if (!weft_load_plan_knows_tensors (self))
     return FALSE;
-  return is_ignored (weft_module_tree_get_ignore_on_load_unexpected (self->tree), name)
+  return weft_ignore_list_has (self->ignored_unexpected, name)
          || (strstr (name, "rotary_emb.inv_freq") != NULL && has_buffer (self->tree, "rotary_emb.inv_freq"))
          || ((strcmp (name, "position_ids") == 0 || g_str_has_suffix (name, ".position_ids"))
              && has_buffer (self->tree, "position_ids"));
@@ -369,7 +406,11 @@ check_fit (WeftLoadPlan *self, GError **error)
   g_autofree gchar *found = NULL;
   g_autofree gchar *nearest = NULL;
 
-  if (n_expected == 0 || !weft_fit_is_too_small (n_published, self->n_known, n_expected, count_given (self)))
+  if (n_published == 0 || n_expected == 0)
+    return TRUE;
+  if (self->n_known > 0
+      && !(weft_fit_is_chance (self->n_known, n_published)
+           && weft_fit_is_chance (count_given (self), n_expected)))
     return TRUE;
   found = self->n_known == 0 ? g_strdup_printf ("none of the %u", n_published)
                              : g_strdup_printf ("%u of the %u", self->n_known, n_published);
@@ -755,7 +796,7 @@ find_missing (WeftLoadPlan *self)
       if (!weft_module_tree_is_tensor_persistent (self->tree, i) || was_given (self, name)
           || find_given (self, weft_tied_names_find (self->ties, name)) != NULL)
         continue;
-      if (is_ignored (weft_module_tree_get_ignore_on_load_missing (self->tree), name))
+      if (weft_ignore_list_has (self->ignored_missing, name))
         weft_load_report_add (self->report, WEFT_FINDING_IGNORED, name,
                               "is not in the checkpoint; the model makes it itself");
       else
@@ -815,13 +856,29 @@ set_report_title (WeftLoadPlan *self)
   weft_load_report_set_title (self->report, title);
 }
 
+/* The rules of a fusion join weights without their scales. */
+static gboolean
+refuse_fusing_codes (WeftLoadPlan *self, GError **error)
+{
+  if (self->fusion == NULL || self->packed == NULL || weft_load_plan_is_dequantized (self)
+      || weft_packed_weights_get_n_packed (self->packed) == 0)
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+      "%s: its weights are packed (%s), and fused modules have dense ones; --dequantize converts dense values",
+      weft_checkpoint_get_path (self->checkpoint),
+      weft_quantizer_get_name (weft_packed_weights_get_quantizer (self->packed)));
+  return FALSE;
+}
+
 static gboolean
 compile (WeftLoadPlan *self, GError **error)
 {
   g_autoptr (WeftOpContext) model = NULL;
   g_autoptr (WeftOpContext) published_facts = NULL;
 
-  if (!find_model (self, error) || !find_packed (self, error) || !find_transforms (self, error))
+  if (!find_model (self, error) || !weft_fusion_stages_prepare (self, error) || !find_packed (self, error)
+      || !find_transforms (self, error))
     return FALSE;
   set_report_title (self);
   for (guint i = 0; i < weft_state_dict_get_n_tensors (get_named (self)); i++)
@@ -833,7 +890,7 @@ compile (WeftLoadPlan *self, GError **error)
     return FALSE;
   model = make_model_facts (self);
   published_facts = weft_make_published_facts (self->published, self->config);
-  if (!run_conversions (self, model, published_facts, error) || !weft_quantize_stage_run (self, error))
+  if (!run_conversions (self, model, published_facts, error) || !weft_fusion_stages_take_back (self, error))
     return FALSE;
   weft_note_left_files (self->report, self->checkpoint);
   if (weft_load_plan_knows_tensors (self))
@@ -841,12 +898,9 @@ compile (WeftLoadPlan *self, GError **error)
   else if (self->model_keys != NULL)
     find_missing_names (self);
   else
-    weft_load_report_add (
-        self->report, WEFT_FINDING_NOTE, "open mode",
-        "what the runtime expects is not known: missing names are not judged, the base model's prefix is not "
-        "repaired, a name that the model has in its published spelling is not kept, and --dtype auto keeps stored "
-        "dtypes (give --module-tree)");
-  return TRUE;
+    note_open_mode (self);
+  return refuse_fusing_codes (self, error) && weft_fusion_stages_apply (self, error)
+         && weft_quantize_stage_run (self, error);
 }
 
 /**
@@ -1083,6 +1137,32 @@ weft_load_plan_get_quantized (WeftLoadPlan *self, guint position)
 {
   g_return_val_if_fail (position < self->quantized->len, NULL);
   return self->quantized->pdata[position];
+}
+
+/**
+ * weft_load_plan_get_module_tree:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): what is known of the model, before anything is replaced in it
+ * Since: 1.0
+ */
+WeftModuleTree *
+weft_load_plan_get_module_tree (WeftLoadPlan *self)
+{
+  return self->tree;
+}
+
+/**
+ * weft_load_plan_get_fusion:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): what is replaced in the model, by which rules; %NULL: nothing
+ * Since: 1.0
+ */
+WeftReplacementExecutor *
+weft_load_plan_get_fusion (WeftLoadPlan *self)
+{
+  return self->fusion;
 }
 
 /**

@@ -4,6 +4,7 @@
 
 #include "checkpoint/weft-checkpoint.h"
 #include "checkpoint/weft-sink.h"
+#include "fusion/weft-replacement-executor.h"
 #include "pipeline/weft-load-options.h"
 #include "pipeline/weft-load-report.h"
 #include "quantize/weft-quantizer.h"
@@ -36,6 +37,8 @@ WEFT_PUBLIC WeftCheckpoint *weft_load_plan_get_checkpoint (WeftLoadPlan *self);
 WEFT_PUBLIC WeftStateDict *weft_load_plan_get_outputs (WeftLoadPlan *self);
 WEFT_PUBLIC WeftLoadReport *weft_load_plan_get_report (WeftLoadPlan *self);
 WEFT_PUBLIC WeftTransformList *weft_load_plan_get_transforms (WeftLoadPlan *self);
+WEFT_PUBLIC WeftModuleTree *weft_load_plan_get_module_tree (WeftLoadPlan *self);
+WEFT_PUBLIC WeftReplacementExecutor *weft_load_plan_get_fusion (WeftLoadPlan *self);
 WEFT_PUBLIC WeftQuantizer *weft_load_plan_get_quantizer (WeftLoadPlan *self);
 WEFT_PUBLIC guint weft_load_plan_get_n_quantized (WeftLoadPlan *self);
 WEFT_PUBLIC WeftPackedWeight *weft_load_plan_get_quantized (WeftLoadPlan *self, guint position);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipeline/weft-output-private.h"
 
+#include <string.h>
 #include <xxhash.h>
 
-#include "pipeline/weft-load-plan-private.h"
+#include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-provenance-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
+
+/* Where ModelOpt says once more how weights are packed. */
+#define MODELOPT_FILE_NAME "hf_quant_config.json"
 
 /* Each output goes to the shard of its first source. */
 static WeftShardLayout *
@@ -55,13 +59,49 @@ hash_plan (GBytes *provenance)
                           (guint64) hash.low64);
 }
 
+/* The config of the output, in place of that of the source: what was fused, and how weights are packed. */
+static gboolean
+replace_config (WeftLoadPlan *plan, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autofree gchar *fused = weft_fusion_stages_edit_config (plan, &local_error);
+  g_autofree gchar *packed =
+      local_error == NULL ? weft_quantize_stage_edit_config (plan, fused, &local_error) : NULL;
+  const gchar *text = packed != NULL ? packed : fused;
+  g_autoptr (GBytes) bytes = NULL;
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (text == NULL)
+    return TRUE;
+  bytes = g_bytes_new (text, strlen (text));
+  weft_load_plan_replace_file (plan, "config.json", bytes);
+  return TRUE;
+}
+
+/* Files beside the weights that are not carried along as they are. */
+static gboolean
+add_replaced_files (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GError **error)
+{
+  GHashTableIter iter;
+  gpointer name, content;
+
+  g_hash_table_iter_init (&iter, plan->replaced_files);
+  while (g_hash_table_iter_next (&iter, &name, &content))
+    if (!weft_safetensors_sink_add_text (sink, name, content, error))
+      return FALSE;
+  return TRUE;
+}
+
 gboolean
 weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable *cancellable, GError **error)
 {
   g_autoptr (WeftShardLayout) layout = NULL;
   g_autoptr (GBytes) provenance = NULL;
   g_autofree gchar *fingerprint = NULL;
-  g_autofree gchar *config = NULL;
 
   if (!weft_safetensors_sink_set_source (sink, plan->checkpoint, error)
       || weft_load_plan_check_values (plan, cancellable, error) == NULL)
@@ -69,14 +109,19 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   layout = lay_out (plan, error);
   if (layout == NULL)
     return FALSE;
+  if (plan->file_name != NULL)
+    weft_shard_layout_set_single_name (layout, plan->file_name);
   weft_safetensors_sink_set_layout (sink, layout);
-  if (!weft_quantize_stage_write_config (plan, sink, &config, error))
+  if (!replace_config (plan, error))
     return FALSE;
-  provenance = weft_provenance_write (plan, config, cancellable, error);
+  if (weft_load_plan_is_dequantized (plan))
+    weft_safetensors_sink_leave_out (sink, MODELOPT_FILE_NAME);
+  provenance = weft_provenance_write (plan, cancellable, error);
   if (provenance == NULL)
     return FALSE;
   fingerprint = hash_plan (provenance);
   weft_safetensors_sink_set_fingerprint (sink, fingerprint);
   return weft_safetensors_sink_is_single_file (sink)
-         || weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, provenance, error);
+         || (add_replaced_files (plan, sink, error)
+             && weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, provenance, error));
 }

@@ -9,6 +9,13 @@
 /* The newest version of the record that this library reads and the one it writes. */
 #define WEFT_PROVENANCE_VERSION 1
 
+/* A stage behind the conversions: what it took in, as far as a conversion met it, and how. */
+typedef struct
+{
+  WeftStateDict *inputs;
+  GPtrArray *conversions;
+} WeftRecordedStage;
+
 typedef struct
 {
   /* Header-only tensors in the order of the plan. */
@@ -20,11 +27,13 @@ typedef struct
   GPtrArray *hashes;
   /* The record that the source itself had, as text, if it was the output of a conversion. */
   gchar *previous;
-  /* What config.json was, if the conversion changed it. */
-  gchar *config;
+  /* Name of a file beside the weights that was written in another form -> GBytes, its text. */
+  GHashTable *replaced_files;
   gchar *index_name;
   GBytes *index;
   GPtrArray *conversions;
+  /* WeftRecordedStage, in the order they were run. */
+  GPtrArray *stages;
   /* The published tensors are dense values of packed ones, and stand in no header. */
   gboolean is_dequantized;
   /* Outputs were packed after their conversion. */
@@ -33,9 +42,7 @@ typedef struct
   gchar *checksum;
 } WeftProvenance;
 
-/* @config: (nullable): what config.json was, if the output has another. */
-GBytes *weft_provenance_write (WeftLoadPlan *plan, const gchar *config, GCancellable *cancellable,
-                               GError **error);
+GBytes *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);
 WeftProvenance *weft_provenance_load (const gchar *path, GError **error);
 void weft_provenance_free (WeftProvenance *self);
 

@@ -8,6 +8,7 @@
 #include "checkpoint/weft-shard.h"
 #include "mapping/weft-mapping.h"
 #include "pipeline/weft-load-plan-private.h"
+#include "transform/weft-stage-internal.h"
 
 #define HASH_BUFFER_BYTES (1024 * 1024)
 
@@ -136,9 +137,10 @@ append_rules (GString *json, WeftTransformList *transforms)
 static const gchar *const carry_names[] = { "none", "renamed", "grid", "channels", "shared" };
 
 /* A renaming is [source, "output", "dtype"]; a converter an object. Sources count in the natural order of the names that
- * the headers list. */
+ * the headers list, or, with @positions, in the order that it gives. */
 static void
-append_conversion (GString *json, WeftLoadPlan *plan, const WeftConversion *conversion)
+append_conversion (GString *json, WeftLoadPlan *plan, const WeftConversion *conversion,
+                   const guint *positions)
 {
   const gchar *lossy = weft_load_plan_find_lossy_reason (plan, conversion);
   const WeftConversionOutput *outputs = (const WeftConversionOutput *) (gpointer) conversion->outputs->data;
@@ -146,7 +148,8 @@ append_conversion (GString *json, WeftLoadPlan *plan, const WeftConversion *conv
 
   if (conversion->converter == NULL && conversion->proof == WEFT_PROOF_EXACT)
     {
-      g_string_append_printf (json, "[%u,", sources[0].position);
+      g_string_append_printf (json, "[%u,",
+                              positions != NULL ? positions[sources[0].position] : sources[0].position);
       append_text (json, outputs[0].name);
       g_string_append_printf (json, ",\"%s\"]",
                               weft_dtype_get_name (weft_tensor_get_dtype (outputs[0].tensor)));
@@ -178,8 +181,62 @@ append_conversion (GString *json, WeftLoadPlan *plan, const WeftConversion *conv
     }
   g_string_append (json, "], \"sources\": [");
   for (guint i = 0; i < conversion->sources->len; i++)
-    g_string_append_printf (json, "%s%u,%u,%" G_GINT64_FORMAT, i > 0 ? "," : "", sources[i].position,
+    g_string_append_printf (json, "%s%u,%u,%" G_GINT64_FORMAT, i > 0 ? "," : "",
+                            positions != NULL ? positions[sources[i].position] : sources[i].position,
                             sources[i].pattern, sources[i].number);
+  g_string_append (json, "]}");
+}
+
+/* A tensor that a stage took in is ["name", "dtype", [dims]]. */
+static void
+append_input (GString *json, WeftStage *stage, guint position, gboolean is_first)
+{
+  WeftTensor *tensor = weft_state_dict_get_tensor (stage->inputs, position);
+  const WeftShape *shape = weft_tensor_get_shape (tensor);
+
+  g_string_append (json, is_first ? "\n      [" : ",\n      [");
+  append_text (json, weft_state_dict_get_name (stage->inputs, position));
+  g_string_append_printf (json, ",\"%s\",[", weft_dtype_get_name (weft_tensor_get_dtype (tensor)));
+  for (guint i = 0; i < shape->rank; i++)
+    g_string_append_printf (json, "%s%" G_GINT64_FORMAT, i > 0 ? "," : "", shape->dims[i]);
+  g_string_append (json, "]]");
+}
+
+/* The tensors that a conversion of the stage met; @positions gets for each its place in this list. */
+static void
+append_inputs (GString *json, WeftStage *stage, guint *positions)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < stage->conversions->len; i++)
+    {
+      const WeftConversion *conversion = stage->conversions->pdata[i];
+
+      for (guint j = 0; j < conversion->sources->len; j++, n++)
+        {
+          guint position = g_array_index (conversion->sources, WeftConversionSource, j).position;
+
+          positions[position] = n;
+          append_input (json, stage, position, n == 0);
+        }
+    }
+}
+
+static void
+append_stage (GString *json, WeftLoadPlan *plan, WeftStage *stage)
+{
+  g_autofree guint *positions = g_new0 (guint, weft_state_dict_get_n_tensors (stage->inputs) + 1);
+
+  g_string_append (json, "{\"rules\": [");
+  append_rules (json, stage->rules);
+  g_string_append (json, "], \"inputs\": [");
+  append_inputs (json, stage, positions);
+  g_string_append (json, "], \"conversions\": [");
+  for (guint i = 0; i < stage->conversions->len; i++)
+    {
+      g_string_append (json, i == 0 ? "\n      " : ",\n      ");
+      append_conversion (json, plan, stage->conversions->pdata[i], positions);
+    }
   g_string_append (json, "]}");
 }
 
@@ -235,8 +292,45 @@ append_previous (GString *json, WeftCheckpoint *checkpoint, GError **error)
   return TRUE;
 }
 
+/* Files beside the weights that the output has in another form: their text, so that it comes back. */
+static gboolean
+append_replaced_files (GString *json, WeftLoadPlan *plan, GError **error)
+{
+  const gchar *folder = weft_checkpoint_get_folder (plan->checkpoint);
+  g_autoptr (GList) names = g_hash_table_get_keys (plan->replaced_files);
+  gboolean is_first = TRUE;
+
+  if (names == NULL || folder == NULL)
+    return TRUE;
+  names = g_list_sort (names, (GCompareFunc) strcmp);
+  g_string_append (json, "  \"replaced_files\": {");
+  for (GList *name = names; name != NULL; name = name->next)
+    {
+      g_autofree gchar *path = g_build_filename (folder, name->data, NULL);
+      g_autofree gchar *text = NULL;
+      g_autoptr (GError) local_error = NULL;
+
+      /* One that only the output has. */
+      if (!g_file_test (path, G_FILE_TEST_EXISTS))
+        continue;
+      if (!g_file_get_contents (path, &text, NULL, &local_error) || !g_utf8_validate (text, -1, NULL))
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path,
+                       local_error != NULL ? local_error->message : "it is no UTF-8 text");
+          return FALSE;
+        }
+      g_string_append (json, is_first ? "" : ", ");
+      is_first = FALSE;
+      append_text (json, name->data);
+      g_string_append (json, ": ");
+      append_text (json, text);
+    }
+  g_string_append (json, "},\n");
+  return TRUE;
+}
+
 GBytes *
-weft_provenance_write (WeftLoadPlan *plan, const gchar *config, GCancellable *cancellable, GError **error)
+weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
 {
   g_autoptr (GString) json = g_string_new ("{\"format\": \"weft-provenance\", \"version\": ");
   GBytes *index = weft_checkpoint_get_index (plan->checkpoint);
@@ -244,14 +338,8 @@ weft_provenance_write (WeftLoadPlan *plan, const gchar *config, GCancellable *ca
 
   g_string_append_printf (json, "%d, \"weft\": \"%s\", \"dtype\": \"%s\",\n", WEFT_PROVENANCE_VERSION,
                           WEFT_VERSION, weft_load_options_get_dtype (plan->options));
-  if (!append_previous (json, plan->checkpoint, error))
+  if (!append_previous (json, plan->checkpoint, error) || !append_replaced_files (json, plan, error))
     return NULL;
-  if (config != NULL)
-    {
-      g_string_append (json, "  \"config\": ");
-      append_text (json, config);
-      g_string_append (json, ",\n");
-    }
   if (plan->quantizer != NULL)
     g_string_append (json, "  \"quantized\": true,\n");
   g_string_append (json, "  \"source_index\": ");
@@ -284,7 +372,13 @@ weft_provenance_write (WeftLoadPlan *plan, const gchar *config, GCancellable *ca
         continue;
       g_string_append (json, is_first ? "\n    " : ",\n    ");
       is_first = FALSE;
-      append_conversion (json, plan, conversion);
+      append_conversion (json, plan, conversion, NULL);
+    }
+  g_string_append (json, "],\n  \"stages\": [");
+  for (guint i = 0; i < plan->stages->len; i++)
+    {
+      g_string_append (json, i == 0 ? "\n    " : ",\n    ");
+      append_stage (json, plan, plan->stages->pdata[i]);
     }
   g_string_append (json, "]}\n");
   return g_string_free_to_bytes (g_steal_pointer (&json));
@@ -298,12 +392,23 @@ weft_provenance_free (WeftProvenance *self)
   g_clear_pointer (&self->headers, g_ptr_array_unref);
   g_clear_pointer (&self->hashes, g_ptr_array_unref);
   g_free (self->index_name);
+  g_clear_pointer (&self->replaced_files, g_hash_table_unref);
   g_free (self->previous);
-  g_free (self->config);
   g_free (self->checksum);
   g_clear_pointer (&self->index, g_bytes_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
+  g_clear_pointer (&self->stages, g_ptr_array_unref);
   g_free (self);
+}
+
+static void
+recorded_stage_free (gpointer pointer)
+{
+  WeftRecordedStage *stage = pointer;
+
+  g_clear_object (&stage->inputs);
+  g_clear_pointer (&stage->conversions, g_ptr_array_unref);
+  g_free (stage);
 }
 
 static gboolean
@@ -327,30 +432,6 @@ static const gchar *
 get_text (JsonNode *root, const gchar *name)
 {
   JsonNode *node = weft_json_lookup (root, name);
-
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
-             ? json_node_get_string (node)
-             : NULL;
-}
-
-static gint64
-read_int (JsonNode *node)
-{
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
-             ? json_node_get_int (node)
-             : G_MININT64;
-}
-
-static gint64
-get_int (JsonArray *array, guint i)
-{
-  return read_int (i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL);
-}
-
-static const gchar *
-get_string (JsonArray *array, guint i)
-{
-  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
 
   return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
              ? json_node_get_string (node)
@@ -409,6 +490,30 @@ read_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **er
   weft_state_dict_sort_natural (self->published);
   self->file_names = g_strv_builder_end (names);
   return TRUE;
+}
+
+static gint64
+read_int (JsonNode *node)
+{
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
+             ? json_node_get_int (node)
+             : G_MININT64;
+}
+
+static gint64
+get_int (JsonArray *array, guint i)
+{
+  return read_int (i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL);
+}
+
+static const gchar *
+get_string (JsonArray *array, guint i)
+{
+  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
+             ? json_node_get_string (node)
+             : NULL;
 }
 
 static WeftTensor *
@@ -613,33 +718,122 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
                                                                                    : NULL;
 }
 
-static gboolean
-read_conversions (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+/* The conversions of @root, over @n_sources tensors, by its own rules. */
+static GPtrArray *
+read_conversions (JsonNode *root, guint n_sources, const gchar *path, GError **error)
 {
   JsonArray *array = get_array (root, "conversions");
   g_autoptr (GPtrArray) rules = g_ptr_array_new_with_free_func (free_rule);
-  guint n_published = weft_state_dict_get_n_tensors (self->published);
+  g_autoptr (GPtrArray) conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
 
   if (array == NULL)
-    return refuse (path, "'conversions' is no list", error);
+    {
+      refuse (path, "'conversions' is no list", error);
+      return NULL;
+    }
   if (!read_rules (root, rules, path, error))
-    return FALSE;
-  self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
+    return NULL;
   for (guint i = 0; i < json_array_get_length (array); i++)
     {
       JsonNode *element = json_array_get_element (array, i);
       WeftConversion *conversion =
-          JSON_NODE_HOLDS_ARRAY (element)    ? read_renaming (json_node_get_array (element), n_published)
-          : JSON_NODE_HOLDS_OBJECT (element) ? read_converter (element, rules, n_published)
+          JSON_NODE_HOLDS_ARRAY (element)    ? read_renaming (json_node_get_array (element), n_sources)
+          : JSON_NODE_HOLDS_OBJECT (element) ? read_converter (element, rules, n_sources)
                                              : NULL;
 
       if (conversion == NULL)
         {
           g_autofree gchar *what = g_strdup_printf ("conversions[%u] is malformed", i);
 
-          return refuse (path, what, error);
+          refuse (path, what, error);
+          return NULL;
         }
-      g_ptr_array_add (self->conversions, conversion);
+      g_ptr_array_add (conversions, conversion);
+    }
+  return g_steal_pointer (&conversions);
+}
+
+static WeftTensor *
+read_input (JsonArray *input)
+{
+  const gchar *dtype = get_string (input, 1);
+  JsonNode *shape = json_array_get_length (input) == 3 ? json_array_get_element (input, 2) : NULL;
+  JsonArray *array = shape != NULL && JSON_NODE_HOLDS_ARRAY (shape) ? json_node_get_array (shape) : NULL;
+  gint64 dims[WEFT_MAX_RANK] = { 0 };
+
+  if (array == NULL || dtype == NULL || weft_dtype_from_name (dtype) == WEFT_DTYPE_INVALID
+      || json_array_get_length (array) > WEFT_MAX_RANK)
+    return NULL;
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    dims[i] = get_int (array, i);
+  return weft_tensor_new_unreadable (weft_dtype_from_name (dtype), dims, json_array_get_length (array), NULL);
+}
+
+static gboolean
+read_inputs (WeftRecordedStage *stage, JsonNode *root)
+{
+  JsonArray *array = get_array (root, "inputs");
+
+  for (guint i = 0; array != NULL && i < json_array_get_length (array); i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+      JsonArray *input = JSON_NODE_HOLDS_ARRAY (element) ? json_node_get_array (element) : NULL;
+      g_autoptr (WeftTensor) tensor = input != NULL ? read_input (input) : NULL;
+
+      if (tensor == NULL || get_string (input, 0) == NULL
+          || !weft_state_dict_add (stage->inputs, get_string (input, 0), tensor, NULL))
+        return FALSE;
+    }
+  return array != NULL;
+}
+
+/* A conversion without fusions has none. */
+static gboolean
+read_stages (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+{
+  JsonArray *array = get_array (root, "stages");
+
+  self->stages = g_ptr_array_new_with_free_func (recorded_stage_free);
+  for (guint i = 0; array != NULL && i < json_array_get_length (array); i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+      WeftRecordedStage *stage = g_new0 (WeftRecordedStage, 1);
+
+      g_ptr_array_add (self->stages, stage);
+      stage->inputs = weft_state_dict_new ();
+      if (!read_inputs (stage, element))
+        return refuse (path, "'inputs' of a stage is malformed", error);
+      stage->conversions =
+          read_conversions (element, weft_state_dict_get_n_tensors (stage->inputs), path, error);
+      if (stage->conversions == NULL)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Files that were written in another form, by name. */
+static gboolean
+read_replaced_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+{
+  JsonNode *node = weft_json_lookup (root, "replaced_files");
+  JsonObjectIter iter;
+  const gchar *name;
+  JsonNode *text;
+
+  self->replaced_files =
+      g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
+  if (node == NULL)
+    return TRUE;
+  if (!JSON_NODE_HOLDS_OBJECT (node))
+    return refuse (path, "'replaced_files' is no object", error);
+  json_object_iter_init (&iter, json_node_get_object (node));
+  while (json_object_iter_next (&iter, &name, &text))
+    {
+      const gchar *content = JSON_NODE_HOLDS_VALUE (text) ? json_node_get_string (text) : NULL;
+
+      if (content == NULL)
+        return refuse (path, "'replaced_files' has a member that is no text", error);
+      g_hash_table_insert (self->replaced_files, g_strdup (name), g_bytes_new (content, strlen (content)));
     }
   return TRUE;
 }
@@ -679,10 +873,11 @@ weft_provenance_load (const gchar *path, GError **error)
       return NULL;
     }
   self->previous = g_strdup (get_text (root, "previous"));
-  self->config = g_strdup (get_text (root, "config"));
   self->is_quantized = weft_json_lookup (root, "quantized") != NULL;
-  if (!read_index (self, root, path, error) || !read_files (self, root, path, error)
-      || !read_dense (self, root, path, error) || !read_conversions (self, root, path, error))
+  if (!read_replaced_files (self, root, path, error) || !read_index (self, root, path, error)
+      || !read_files (self, root, path, error) || !read_dense (self, root, path, error)
+      || !read_stages (self, root, path, error))
     return NULL;
-  return g_steal_pointer (&self);
+  self->conversions = read_conversions (root, weft_state_dict_get_n_tensors (self->published), path, error);
+  return self->conversions != NULL ? g_steal_pointer (&self) : NULL;
 }

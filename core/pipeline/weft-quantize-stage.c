@@ -7,8 +7,6 @@
 #include "pipeline/weft-carry-private.h"
 
 #define CONFIG_FILE_NAME "config.json"
-/* Where ModelOpt says the same once more. */
-#define MODELOPT_FILE_NAME "hf_quant_config.json"
 #define REASON "it is quantized, and codes do not give the values back exactly"
 
 /* What methods leave dense if nobody says: embeddings, the head, routers of experts. */
@@ -139,9 +137,8 @@ weft_quantize_stage_run (WeftLoadPlan *plan, GError **error)
 
 /* The config. */
 
-/* Takes every word of quantisation out. */
-static gchar *
-remove_all (const gchar *text, const gchar *where, GError **error)
+gchar *
+weft_quantize_stage_clean_config (const gchar *text, const gchar *where, GError **error)
 {
   g_autofree gchar *edited = g_strdup (text);
 
@@ -257,39 +254,30 @@ set_scheme (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **
 static gchar *
 edit (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **error)
 {
-  g_autofree gchar *edited = weft_load_plan_is_dequantized (plan) ? remove_all (text, where, error)
-                             : plan->packed != NULL               ? rename_lists (plan, text, where, error)
-                                                                  : g_strdup (text);
+  g_autofree gchar *edited = weft_load_plan_is_dequantized (plan)
+                                 ? weft_quantize_stage_clean_config (text, where, error)
+                             : plan->packed != NULL ? rename_lists (plan, text, where, error)
+                                                    : g_strdup (text);
 
   if (edited == NULL || plan->quantizer == NULL)
     return g_steal_pointer (&edited);
   return set_scheme (plan, edited, where, error);
 }
 
-gboolean
-weft_quantize_stage_write_config (WeftLoadPlan *plan, WeftSafetensorsSink *sink, gchar **original,
-                                  GError **error)
+gchar *
+weft_quantize_stage_edit_config (WeftLoadPlan *plan, const gchar *text, GError **error)
 {
   const gchar *folder = weft_checkpoint_get_folder (plan->checkpoint);
   g_autofree gchar *path = folder != NULL ? g_build_filename (folder, CONFIG_FILE_NAME, NULL) : NULL;
-  g_autofree gchar *text = NULL;
+  g_autofree gchar *stored = NULL;
   g_autofree gchar *edited = NULL;
-  g_autoptr (GBytes) bytes = NULL;
 
-  *original = NULL;
-  if (weft_safetensors_sink_is_single_file (sink) || (plan->packed == NULL && plan->quantizer == NULL))
-    return TRUE;
-  if (weft_load_plan_is_dequantized (plan))
-    weft_safetensors_sink_leave_out (sink, MODELOPT_FILE_NAME);
-  if (path == NULL || !g_file_get_contents (path, &text, NULL, NULL))
-    text = g_strdup ("{}");
+  if (plan->packed == NULL && plan->quantizer == NULL)
+    return NULL;
+  if (text == NULL && (path == NULL || !g_file_get_contents (path, &stored, NULL, NULL)))
+    stored = g_strdup ("{}");
+  if (text == NULL)
+    text = stored;
   edited = edit (plan, text, path != NULL ? path : CONFIG_FILE_NAME, error);
-  if (edited == NULL)
-    return FALSE;
-  if (strcmp (edited, text) == 0)
-    return TRUE;
-  *original = g_steal_pointer (&text);
-  bytes = g_bytes_new_take (edited, strlen (edited));
-  edited = NULL;
-  return weft_safetensors_sink_add_text (sink, CONFIG_FILE_NAME, bytes, error);
+  return edited == NULL || strcmp (edited, text) != 0 ? g_steal_pointer (&edited) : NULL;
 }

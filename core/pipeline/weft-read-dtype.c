@@ -85,7 +85,8 @@ weft_load_plan_prepare_dtypes (WeftLoadPlan *self, GError **error)
     self->request = weft_dtype_from_any_name (wanted);
   else
     self->request = find_config_dtype (self->config);
-  if (self->request == WEFT_DTYPE_INVALID && self->tree != NULL)
+  /* A tree that follows from the config knows no more than that. */
+  if (self->request == WEFT_DTYPE_INVALID && weft_load_options_get_module_tree (self->options) != NULL)
     self->request = weft_module_tree_get_dtype (self->tree);
   if (self->request == WEFT_DTYPE_INVALID)
     self->request = find_stored_dtype (self->checkpoint);

@@ -7,21 +7,25 @@
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
 #include "pipeline/weft-carry-private.h"
-#include "pipeline/weft-load-plan-private.h"
+#include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-output-private.h"
+#include "pipeline/weft-provenance-private.h"
+#include "pipeline/weft-quantize-stage-private.h"
+#include "transform/weft-stage-internal.h"
 
 struct _WeftRevertPlan
 {
   GObject parent_instance;
 
   WeftCheckpoint *checkpoint;
-  /* NULL: the checkpoint is dense, or a record tells where each tensor goes. */
-  WeftPackedWeights *packed;
-  /* The tensors that go back: those of the checkpoint, their dense values, or, without a record, dense names. */
-  WeftStateDict *runtime;
   WeftLoadOptions *options;
   WeftRevertFlags flags;
   WeftProvenance *provenance;
+  /* What the way back starts from, stage by stage: first the tensors of the checkpoint; and the shard of each. */
+  WeftStateDict *runtime;
+  GArray *runtime_shards;
+  /* Packed weights of the checkpoint that go back as they are; NULL: it is dense, or a record tells where each tensor goes. */
+  WeftPackedWeights *packed;
   WeftStateDict *outputs;
   /* For each output the shard of the runtime checkpoint that it mainly comes from. */
   GArray *shards;
@@ -32,6 +36,18 @@ struct _WeftRevertPlan
   guint n_added;
 };
 
+/* One stage of the record while it is taken back. */
+typedef struct
+{
+  /* What it was made of: tensors without values. */
+  WeftStateDict *published;
+  WeftOpContext *facts;
+  /* Of the runtime's tensors: whether a conversion made it. */
+  gboolean *is_taken;
+  WeftStateDict *outputs;
+  GArray *shards;
+} Level;
+
 G_DEFINE_FINAL_TYPE (WeftRevertPlan, weft_revert_plan, G_TYPE_OBJECT)
 
 static void
@@ -40,10 +56,11 @@ weft_revert_plan_finalize (GObject *object)
   WeftRevertPlan *self = WEFT_REVERT_PLAN (object);
 
   g_clear_object (&self->checkpoint);
-  g_clear_object (&self->packed);
-  g_clear_object (&self->runtime);
   g_clear_object (&self->options);
   g_clear_pointer (&self->provenance, weft_provenance_free);
+  g_clear_object (&self->runtime);
+  g_clear_object (&self->packed);
+  g_clear_pointer (&self->runtime_shards, g_array_unref);
   g_clear_object (&self->outputs);
   g_clear_pointer (&self->shards, g_array_unref);
   g_clear_object (&self->report);
@@ -60,19 +77,31 @@ weft_revert_plan_class_init (WeftRevertPlanClass *klass)
 static void
 weft_revert_plan_init (WeftRevertPlan *self)
 {
+  self->runtime_shards = g_array_new (FALSE, FALSE, sizeof (guint));
   self->outputs = weft_state_dict_new ();
   self->shards = g_array_new (FALSE, FALSE, sizeof (guint));
   self->report = weft_load_report_new ();
 }
 
-/* Sees the packed weights of the runtime checkpoint: as dense values, or as names that the rules take back. */
+static void
+start_from_checkpoint (WeftRevertPlan *self)
+{
+  self->runtime = g_object_ref (weft_checkpoint_get_state_dict (self->checkpoint));
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (self->runtime); i++)
+    {
+      guint shard = weft_checkpoint_get_tensor_shard (self->checkpoint, i);
+
+      g_array_append_val (self->runtime_shards, shard);
+    }
+}
+
+/* Sees the packed weights of the checkpoint: as dense values, or as names that the rules take back. */
 static gboolean
 find_packed (WeftRevertPlan *self, gboolean is_dequantized, GError **error)
 {
-  WeftStateDict *stored = self->runtime;
   g_autoptr (GError) local_error = NULL;
   g_autoptr (WeftQuantizer) quantizer = weft_quantizer_new_for_checkpoint (self->checkpoint, &local_error);
-  WeftStateDict *seen;
+  g_autoptr (WeftStateDict) seen = NULL;
 
   if (local_error != NULL)
     {
@@ -80,15 +109,32 @@ find_packed (WeftRevertPlan *self, gboolean is_dequantized, GError **error)
       return FALSE;
     }
   self->packed =
-      quantizer != NULL ? weft_packed_weights_new (quantizer, stored, is_dequantized, error) : NULL;
+      quantizer != NULL ? weft_packed_weights_new (quantizer, self->runtime, is_dequantized, error) : NULL;
   if (self->packed == NULL)
     return quantizer == NULL;
   seen = is_dequantized ? weft_packed_weights_dequantize (self->packed, WEFT_DTYPE_INVALID, error)
                         : g_object_ref (weft_packed_weights_get_dense (self->packed));
   if (seen == NULL)
     return FALSE;
-  g_object_unref (self->runtime);
-  self->runtime = seen;
+  g_set_object (&self->runtime, seen);
+  g_array_set_size (self->runtime_shards, 0);
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (seen); i++)
+    {
+      guint shard = weft_checkpoint_get_tensor_shard (
+          self->checkpoint, weft_packed_weights_get_stored_position (self->packed, i));
+
+      g_array_append_val (self->runtime_shards, shard);
+    }
+  return TRUE;
+}
+
+static gboolean
+add_tensor (WeftRevertPlan *self, WeftStateDict *outputs, GArray *shards, const gchar *name,
+            WeftTensor *tensor, guint runtime_position, GError **error)
+{
+  if (!weft_state_dict_add (outputs, name, tensor, error))
+    return FALSE;
+  g_array_append_val (shards, g_array_index (self->runtime_shards, guint, runtime_position));
   return TRUE;
 }
 
@@ -96,23 +142,16 @@ static gboolean
 add_output (WeftRevertPlan *self, const gchar *name, WeftTensor *tensor, guint runtime_position,
             GError **error)
 {
-  guint stored = self->packed != NULL
-                     ? weft_packed_weights_get_stored_position (self->packed, runtime_position)
-                     : runtime_position;
-  guint shard = weft_checkpoint_get_tensor_shard (self->checkpoint, stored);
-
-  if (!weft_state_dict_add (self->outputs, name, tensor, error))
-    return FALSE;
-  g_array_append_val (self->shards, shard);
-  return TRUE;
+  return add_tensor (self, self->outputs, self->shards, name, tensor, runtime_position, error);
 }
 
 /* The runtime tensors of a recorded conversion, as they are now. */
 static gboolean
-find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **runtime, guint *first,
-              gboolean *is_taken, GError **error)
+find_runtime (WeftRevertPlan *self, Level *level, WeftConversion *conversion, WeftTensor **runtime,
+              guint *first, GError **error)
 {
   WeftStateDict *state_dict = self->runtime;
+  gboolean *is_taken = level->is_taken;
 
   for (guint i = 0; i < conversion->outputs->len; i++)
     {
@@ -127,8 +166,7 @@ find_runtime (WeftRevertPlan *self, WeftConversion *conversion, WeftTensor **run
               "%s: '%s' is gone, which the record says was made of '%s'; it cannot be reverted without",
               weft_checkpoint_get_path (self->checkpoint), output->name,
               weft_state_dict_get_name (
-                  self->provenance->published,
-                  g_array_index (conversion->sources, WeftConversionSource, 0).position));
+                  level->published, g_array_index (conversion->sources, WeftConversionSource, 0).position));
           return FALSE;
         }
       if (is_taken[position])
@@ -170,10 +208,9 @@ is_incomplete (WeftRevertPlan *self, WeftConversion *conversion)
 }
 
 static gboolean
-revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpContext *facts, gboolean *is_taken,
-                   GError **error)
+revert_conversion (WeftRevertPlan *self, Level *level, WeftConversion *conversion, GError **error)
 {
-  WeftStateDict *published = self->provenance->published;
+  WeftStateDict *published = level->published;
   g_autofree WeftTensor **runtime = g_new0 (WeftTensor *, conversion->outputs->len);
   g_autoptr (GPtrArray) tensors = NULL;
   guint first = 0;
@@ -187,9 +224,9 @@ revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpConte
     }
   if (is_incomplete (self, conversion))
     return TRUE;
-  if (!find_runtime (self, conversion, runtime, &first, is_taken, error))
+  if (!find_runtime (self, level, conversion, runtime, &first, error))
     return FALSE;
-  tensors = weft_conversion_invert (conversion, runtime, published, facts, error);
+  tensors = weft_conversion_invert (conversion, runtime, published, level->facts, error);
   if (tensors == NULL)
     {
       g_prefix_error (error, "'%s': ", conversion->layer);
@@ -199,9 +236,44 @@ revert_conversion (WeftRevertPlan *self, WeftConversion *conversion, WeftOpConte
     {
       guint position = g_array_index (conversion->sources, WeftConversionSource, i).position;
 
-      if (!add_output (self, weft_state_dict_get_name (published, position), tensors->pdata[i], first, error))
+      if (!add_tensor (self, level->outputs, level->shards, weft_state_dict_get_name (published, position),
+                       tensors->pdata[i], first, error))
         return FALSE;
     }
+  return TRUE;
+}
+
+static gboolean
+revert_conversions (WeftRevertPlan *self, Level *level, GPtrArray *conversions, GError **error)
+{
+  for (guint i = 0; i < conversions->len; i++)
+    if (!revert_conversion (self, level, conversions->pdata[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+/* Takes one stage behind the conversions back. What it did not meet stays. */
+static gboolean
+revert_stage (WeftRevertPlan *self, const WeftRecordedStage *stage, GError **error)
+{
+  guint n = weft_state_dict_get_n_tensors (self->runtime);
+  g_autofree gboolean *is_taken = g_new0 (gboolean, MAX (n, 1));
+  g_autoptr (WeftStateDict) outputs = weft_state_dict_new ();
+  g_autoptr (GArray) shards = g_array_new (FALSE, FALSE, sizeof (guint));
+  g_autoptr (WeftOpContext) facts =
+      weft_make_published_facts (stage->inputs, weft_checkpoint_get_config (self->checkpoint));
+  Level level = { stage->inputs, facts, is_taken, outputs, shards };
+
+  if (!revert_conversions (self, &level, stage->conversions, error))
+    return FALSE;
+  for (guint i = 0; i < n; i++)
+    if (!is_taken[i]
+        && !add_tensor (self, outputs, shards, weft_state_dict_get_name (self->runtime, i),
+                        weft_state_dict_get_tensor (self->runtime, i), i, error))
+      return FALSE;
+  g_set_object (&self->runtime, outputs);
+  g_array_unref (self->runtime_shards);
+  self->runtime_shards = g_steal_pointer (&shards);
   return TRUE;
 }
 
@@ -247,40 +319,79 @@ note_left_out (WeftRevertPlan *self)
 }
 
 static gboolean
-revert_conversions (WeftRevertPlan *self, GError **error)
+revert_by_record (WeftRevertPlan *self, GError **error)
 {
-  guint n = weft_state_dict_get_n_tensors (self->runtime);
-  g_autofree gboolean *is_taken = g_new0 (gboolean, MAX (n, 1));
+  WeftProvenance *record = self->provenance;
   g_autoptr (WeftOpContext) facts =
-      weft_make_published_facts (self->provenance->published, weft_checkpoint_get_config (self->checkpoint));
+      weft_make_published_facts (record->published, weft_checkpoint_get_config (self->checkpoint));
+  g_autofree gboolean *is_taken = NULL;
+  Level level = { record->published, facts, NULL, self->outputs, self->shards };
 
-  for (guint i = 0; i < self->provenance->conversions->len; i++)
-    if (!revert_conversion (self, self->provenance->conversions->pdata[i], facts, is_taken, error))
+  if (record->is_quantized && !find_packed (self, TRUE, error))
+    return FALSE;
+  for (guint i = record->stages->len; i-- > 0;)
+    if (!revert_stage (self, record->stages->pdata[i], error))
       return FALSE;
+  is_taken = g_new0 (gboolean, weft_state_dict_get_n_tensors (self->runtime) + 1);
+  level.is_taken = is_taken;
+  if (!revert_conversions (self, &level, record->conversions, error))
+    return FALSE;
   note_left_out (self);
   return add_rest (self, is_taken, error);
 }
 
-static gboolean
-revert_by_record (WeftRevertPlan *self, GError **error)
+/* The model as the caller or the config knows it; NULL without an error if neither does. */
+static WeftModuleTree *
+find_tree (WeftRevertPlan *self, GError **error)
 {
-  return (!self->provenance->is_quantized || find_packed (self, TRUE, error))
-         && revert_conversions (self, error);
+  return weft_caller_find_model (self->options, weft_checkpoint_get_config (self->checkpoint),
+                                 weft_checkpoint_get_path (self->checkpoint), NULL, error);
+}
+
+/* Takes back what the config says is fused, as far as the checkpoint holds it. */
+static gboolean
+take_back_stored (WeftRevertPlan *self, WeftModuleTree *tree, GError **error)
+{
+  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftReplacementExecutor) fusion = weft_fusion_stages_open_stored (
+      tree, config, weft_checkpoint_get_path (self->checkpoint), self->report, &local_error);
+  g_autoptr (WeftOpContext) facts = weft_make_published_facts (self->runtime, config);
+  g_autoptr (WeftTransformList) inverse = NULL;
+  g_autoptr (WeftStage) stage = NULL;
+  g_autoptr (GArray) shards = g_array_new (FALSE, FALSE, sizeof (guint));
+
+  if (fusion == NULL && local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (fusion == NULL)
+    return TRUE;
+  inverse = weft_transform_list_dup_inverse (weft_replacement_executor_get_transforms (fusion),
+                                             WEFT_INVERSE_FLAGS_NONE, error);
+  stage = inverse != NULL ? weft_stage_run (self->runtime, inverse, facts, error) : NULL;
+  if (stage == NULL)
+    return FALSE;
+  if (stage->failures->len > 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FAILED, "'%s': %s",
+                   (const gchar *) stage->failures->pdata[0], (const gchar *) stage->failures->pdata[1]);
+      return FALSE;
+    }
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (stage->outputs); i++)
+    g_array_append_val (shards,
+                        g_array_index (self->runtime_shards, guint, weft_stage_get_origin (stage, i)));
+  g_set_object (&self->runtime, stage->outputs);
+  g_array_unref (self->runtime_shards);
+  self->runtime_shards = g_steal_pointer (&shards);
+  return TRUE;
 }
 
 static WeftTransformList *
-find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError **error)
+find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, WeftModuleTree *tree,
+                     GError **error)
 {
-  g_autoptr (GError) local_error = NULL;
-  g_autoptr (WeftModuleTree) tree =
-      weft_caller_find_model (self->options, weft_checkpoint_get_config (self->checkpoint),
-                              weft_checkpoint_get_path (self->checkpoint), &local_error);
-
-  if (local_error != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&local_error));
-      return NULL;
-    }
   if (tree == NULL)
     {
       g_set_error (
@@ -295,7 +406,7 @@ find_rules_of_model (WeftRevertPlan *self, WeftMappingRegistry *registry, GError
 
 /* The rules for the way back: without those for old names, and without changes of prefix. */
 static WeftTransformList *
-find_inverse (WeftRevertPlan *self, GError **error)
+find_inverse (WeftRevertPlan *self, WeftModuleTree *tree, GError **error)
 {
   gboolean has_mapping = weft_load_options_get_mapping (self->options) != NULL
                          || weft_load_options_get_model_type (self->options) != NULL;
@@ -308,7 +419,7 @@ find_inverse (WeftRevertPlan *self, GError **error)
     list = weft_transform_list_copy (weft_load_options_get_transforms (self->options), error);
   else
     list = has_mapping ? weft_caller_rules_assemble (self->options, registry, FALSE, error)
-                       : find_rules_of_model (self, registry, error);
+                       : find_rules_of_model (self, registry, tree, error);
   return list != NULL ? weft_transform_list_dup_inverse (list, WEFT_INVERSE_FLAGS_NO_PREFIX_CHANGE, error)
                       : NULL;
 }
@@ -425,16 +536,25 @@ take_fingerprint_of_rules (WeftRevertPlan *self, WeftTransformList *rules)
 static gboolean
 revert_by_mapping (WeftRevertPlan *self, GError **error)
 {
-  WeftStateDict *state_dict = self->runtime;
-  g_autoptr (WeftTransformList) inverse = find_inverse (self, error);
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftModuleTree) tree = find_tree (self, &local_error);
+  g_autoptr (WeftTransformList) inverse = NULL;
+  g_autoptr (WeftOpContext) facts = NULL;
   g_autoptr (GPtrArray) buckets = g_ptr_array_new_with_free_func (bucket_free);
   g_autoptr (GHashTable) by_name = g_hash_table_new (g_str_hash, g_str_equal);
-  g_autoptr (WeftOpContext) facts =
-      weft_make_published_facts (state_dict, weft_checkpoint_get_config (self->checkpoint));
 
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (!take_back_stored (self, tree, error) || !find_packed (self, FALSE, error))
+    return FALSE;
+  inverse = find_inverse (self, tree, error);
   if (inverse == NULL)
     return FALSE;
-  for (guint i = 0; i < weft_state_dict_get_n_tensors (state_dict); i++)
+  facts = weft_make_published_facts (self->runtime, weft_checkpoint_get_config (self->checkpoint));
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (self->runtime); i++)
     if (!collect_key (self, inverse, i, buckets, by_name, error))
       return FALSE;
   take_fingerprint_of_rules (self, inverse);
@@ -491,9 +611,9 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
       g_build_filename (weft_checkpoint_get_path (checkpoint), WEFT_PROVENANCE_FILE_NAME, NULL);
 
   self->checkpoint = g_object_ref (checkpoint);
-  self->runtime = g_object_ref (weft_checkpoint_get_state_dict (checkpoint));
   self->options = options != NULL ? g_object_ref (options) : weft_load_options_new ();
   self->flags = flags;
+  start_from_checkpoint (self);
   if ((flags & WEFT_REVERT_FLAGS_IGNORE_PROVENANCE) == 0 && g_file_test (path, G_FILE_TEST_IS_REGULAR))
     {
       if (!refuse_rules_beside_record (self, error))
@@ -503,7 +623,7 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
         return NULL;
       self->fingerprint = g_strdup (self->provenance->checksum);
     }
-  else if (!find_packed (self, FALSE, error) || !revert_by_mapping (self, error))
+  else if (!revert_by_mapping (self, error))
     return NULL;
   weft_note_left_files (self->report, checkpoint);
   return g_steal_pointer (&self);
@@ -548,18 +668,20 @@ weft_revert_plan_lay_out (WeftRevertPlan *self, GError **error)
                                          weft_checkpoint_get_index_metadata (self->checkpoint), error);
 }
 
-/* A config that the conversion changed goes back as it was published. */
+/* Files beside the weights that were written in another form. */
 static gboolean
-restore_config (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
+restore_replaced_files (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
 {
-  const gchar *config = self->provenance != NULL ? self->provenance->config : NULL;
-  g_autoptr (GBytes) text = NULL;
+  GHashTableIter iter;
+  gpointer name, content;
 
-  /* What was dequantized comes back dense, and its config says so. */
-  if (config == NULL || self->provenance->is_dequantized || weft_safetensors_sink_is_single_file (sink))
+  if (self->provenance == NULL || weft_safetensors_sink_is_single_file (sink))
     return TRUE;
-  text = g_bytes_new (config, strlen (config));
-  return weft_safetensors_sink_add_text (sink, "config.json", text, error);
+  g_hash_table_iter_init (&iter, self->provenance->replaced_files);
+  while (g_hash_table_iter_next (&iter, &name, &content))
+    if (!weft_safetensors_sink_add_text (sink, name, content, error))
+      return FALSE;
+  return TRUE;
 }
 
 /* What was converted was itself the output of a conversion: it gets its record back. */
@@ -573,6 +695,45 @@ restore_previous (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **erro
     return TRUE;
   text = g_bytes_new (self->provenance->previous, strlen (self->provenance->previous));
   return weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, text, error);
+}
+
+static gchar *
+clean_recorded_config (WeftRevertPlan *self, const gchar *path, GError **error)
+{
+  GBytes *recorded = g_hash_table_lookup (self->provenance->replaced_files, "config.json");
+  g_autofree gchar *text =
+      recorded != NULL ? g_strndup (g_bytes_get_data (recorded, NULL), g_bytes_get_size (recorded)) : NULL;
+
+  return text != NULL ? weft_quantize_stage_clean_config (text, path, error) : NULL;
+}
+
+/* The config as it was published, where no record has it, or, of weights that come back dense, says that they are packed. */
+static gboolean
+restore_config (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
+{
+  JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
+  g_autofree gchar *path =
+      g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+  g_autofree gchar *text = NULL;
+  g_autofree gchar *clean = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  g_autoptr (GError) local_error = NULL;
+
+  if (weft_safetensors_sink_is_single_file (sink))
+    return TRUE;
+  if (self->provenance != NULL && self->provenance->is_dequantized)
+    clean = clean_recorded_config (self, path, &local_error);
+  else if (self->provenance == NULL && config != NULL && g_file_get_contents (path, &text, NULL, NULL))
+    clean = weft_fusion_stages_clean_config (config, text, path, &local_error);
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  if (clean == NULL)
+    return TRUE;
+  bytes = g_bytes_new (clean, strlen (clean));
+  return weft_safetensors_sink_add_text (sink, "config.json", bytes, error);
 }
 
 /**
@@ -630,8 +791,9 @@ weft_revert_plan_execute_full (WeftRevertPlan *self, WeftSink *sink, const WeftT
         return FALSE;
       weft_safetensors_sink_set_layout (WEFT_SAFETENSORS_SINK (sink), layout);
       weft_safetensors_sink_set_fingerprint (WEFT_SAFETENSORS_SINK (sink), self->fingerprint);
-      if (!restore_config (self, WEFT_SAFETENSORS_SINK (sink), error)
-          || !restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error))
+      if (!restore_replaced_files (self, WEFT_SAFETENSORS_SINK (sink), error)
+          || !restore_previous (self, WEFT_SAFETENSORS_SINK (sink), error)
+          || !restore_config (self, WEFT_SAFETENSORS_SINK (sink), error))
         return FALSE;
     }
   return weft_sink_write (sink, self->outputs, options, counters, cancellable, error);

@@ -11,7 +11,7 @@ typedef struct
 {
   WeftTensor *a;
   WeftTensor *b;
-  const gchar *name;
+  const gchar *name; /* (nullable): what messages call it */
   /* Found by comparing: elements whose bytes differ, the first of them (row-major), and the largest absolute difference
    * (NaN for a dtype that is no number; infinite where one side is NaN). */
   guint64 n_different;
@@ -28,3 +28,7 @@ WeftTensor *weft_band_cut (WeftTensor *tensor, gint64 start, gint64 length, GErr
 /* Reads all pairs once, band by band, into two buffers of WEFT_BAND_BYTES. @options: threads and progress. */
 gboolean weft_tensor_pairs_compare (WeftTensorPair *pairs, gsize n_pairs, const WeftTransferOptions *options,
                                     GCancellable *cancellable, GError **error);
+
+/* Whether two tensors of one dtype and shape have the same bytes. */
+gboolean weft_tensors_compare (WeftTensor *a, WeftTensor *b, gboolean *are_equal, GCancellable *cancellable,
+                               GError **error);

@@ -67,11 +67,10 @@ take_band (Cursor *cursor, GArray *bands, gsize *n_used, GError **error)
       band.a = weft_band_cut (pair->a, band.start, band.length, error);
       band.b = band.a != NULL ? weft_band_cut (pair->b, band.start, band.length, error) : NULL;
       g_array_append_val (bands, band);
+      if (band.b == NULL && pair->name != NULL)
+        g_prefix_error (error, "'%s': ", pair->name);
       if (band.b == NULL)
-        {
-          g_prefix_error (error, "'%s': ", pair->name);
-          return FALSE;
-        }
+        return FALSE;
     }
   *n_used += ((gsize) band.length * bits / 8 + 64) & ~(gsize) 63;
   cursor->start += band.length;
@@ -244,5 +243,19 @@ weft_tensor_pairs_compare (WeftTensorPair *pairs, gsize n_pairs, const WeftTrans
       if (options->progress != NULL)
         options->progress (n_done, n_total, options->progress_data);
     }
+  return TRUE;
+}
+
+gboolean
+weft_tensors_compare (WeftTensor *a, WeftTensor *b, gboolean *are_equal, GCancellable *cancellable,
+                      GError **error)
+{
+  WeftTensorPair pair = { .a = a, .b = b };
+  WeftTransferOptions options = { .struct_size = sizeof options,
+                                  .n_threads = weft_transfer_get_default_n_threads () };
+
+  if (!weft_tensor_pairs_compare (&pair, 1, &options, cancellable, error))
+    return FALSE;
+  *are_equal = pair.n_different == 0;
   return TRUE;
 }

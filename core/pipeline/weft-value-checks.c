@@ -2,37 +2,7 @@
 /* What headers do not tell of a plan: whether dropped elements are zero, and tied tensors equal. */
 #include "pipeline/weft-load-plan-private.h"
 #include "pipeline/weft-output-private.h"
-
-/* How much of two tensors is compared at a time, in bytes. */
-#define COMPARE_BYTES (1024 * 1024)
-
-/* Compares two tensors of one shape, a band of the first axis at a time. */
-static gboolean
-have_equal_values (WeftTensor *a, WeftTensor *b, gboolean *are_equal, GCancellable *cancellable,
-                   GError **error)
-{
-  gint64 n_rows = weft_tensor_get_rank (a) > 0 ? weft_tensor_get_dim (a, 0) : 1;
-  gint64 step = MAX (1, COMPARE_BYTES / MAX (1, (gint64) weft_tensor_get_n_bytes (a) / MAX (1, n_rows)));
-
-  *are_equal = TRUE;
-  for (gint64 row = 0; *are_equal && row < n_rows; row += step)
-    {
-      gint64 length = MIN (step, n_rows - row);
-      gboolean is_scalar = weft_tensor_get_rank (a) == 0;
-      g_autoptr (WeftTensor) a_band =
-          is_scalar ? weft_tensor_ref (a) : weft_tensor_slice (a, 0, row, length, error);
-      g_autoptr (WeftTensor) b_band = a_band == NULL ? NULL
-                                      : is_scalar    ? weft_tensor_ref (b)
-                                                     : weft_tensor_slice (b, 0, row, length, error);
-      g_autoptr (GBytes) a_bytes = b_band != NULL ? weft_tensor_read (a_band, cancellable, error) : NULL;
-      g_autoptr (GBytes) b_bytes = a_bytes != NULL ? weft_tensor_read (b_band, cancellable, error) : NULL;
-
-      if (b_bytes == NULL)
-        return FALSE;
-      *are_equal = g_bytes_equal (a_bytes, b_bytes);
-    }
-  return TRUE;
-}
+#include "pipeline/weft-tensor-pair-private.h"
 
 static void
 note_lossy (WeftLoadPlan *plan, WeftConversion *conversion, const gchar *key)
@@ -62,8 +32,8 @@ check_condition (WeftLoadPlan *plan, WeftConversion *conversion, WeftOpContext *
       guint position = g_array_index (conversion->sources, WeftConversionSource, i).position;
       const gchar *key = weft_state_dict_get_name (published, position);
 
-      if (!have_equal_values (tensors->pdata[i], weft_state_dict_get_tensor (published, position), &are_equal,
-                              cancellable, error))
+      if (!weft_tensors_compare (tensors->pdata[i], weft_state_dict_get_tensor (published, position),
+                                 &are_equal, cancellable, error))
         {
           g_prefix_error (error, "'%s': ", key);
           return FALSE;
@@ -110,7 +80,7 @@ compare_tied (WeftLoadPlan *plan, const gchar *first, const gchar *name, GCancel
   b = weft_state_dict_get_tensor (plan->outputs, b_position);
   if (weft_shape_equal (weft_tensor_get_shape (a), weft_tensor_get_shape (b))
       && weft_tensor_get_dtype (a) == weft_tensor_get_dtype (b)
-      && !have_equal_values (a, b, &are_equal, cancellable, error))
+      && !weft_tensors_compare (a, b, &are_equal, cancellable, error))
     {
       g_prefix_error (error, "'%s' and '%s': ", first, name);
       return FALSE;

@@ -26,6 +26,9 @@ struct _WeftVerification
   gchar *path;
   /* NULL if its files are not sound. */
   WeftCheckpoint *checkpoint;
+  /* The record, and the way back by it; NULL until they are needed. */
+  WeftProvenance *record;
+  WeftRevertPlan *plan;
   GArray *checks;
   WeftProgressFunc progress;
   gpointer progress_data;
@@ -49,6 +52,8 @@ weft_verification_finalize (GObject *object)
     self->progress_destroy (self->progress_data);
   g_free (self->path);
   g_clear_object (&self->checkpoint);
+  g_clear_pointer (&self->record, weft_provenance_free);
+  g_clear_object (&self->plan);
   g_array_unref (self->checks);
   G_OBJECT_CLASS (weft_verification_parent_class)->finalize (object);
 }
@@ -181,18 +186,52 @@ can_check (WeftVerification *self, const gchar *name)
   return self->checkpoint != NULL;
 }
 
-/* The record's path, or NULL (which is noted) if there is none. */
+/* Whether there is no error to hand on. */
+static gboolean
+pass_on (GError **failure, GError **error)
+{
+  if (*failure == NULL)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (failure));
+  return FALSE;
+}
+
 static gchar *
-find_record (WeftVerification *self, const gchar *name)
+find_record (WeftVerification *self)
 {
   const gchar *folder = weft_checkpoint_get_folder (self->checkpoint);
   g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
 
-  if (path != NULL && g_file_test (path, G_FILE_TEST_IS_REGULAR))
-    return g_steal_pointer (&path);
-  add_check (self, name, WEFT_CHECK_OUTCOME_SKIPPED,
-             "there is no record (" WEFT_PROVENANCE_FILE_NAME ") beside the weights");
-  return NULL;
+  return path != NULL && g_file_test (path, G_FILE_TEST_IS_REGULAR) ? g_steal_pointer (&path) : NULL;
+}
+
+/* The record. There is none (noted under @name), it is broken (the same), or it needs an op or a Weft that is not here,
+ * which is an error and no fault of the files: NULL then. */
+static const WeftProvenance *
+get_record (WeftVerification *self, const gchar *name, GError **error)
+{
+  g_autofree gchar *path = find_record (self);
+  g_autoptr (GError) failure = NULL;
+
+  if (path == NULL)
+    add_check (self, name, WEFT_CHECK_OUTCOME_SKIPPED,
+               "there is no record (" WEFT_PROVENANCE_FILE_NAME ") beside the weights");
+  else if (self->record == NULL)
+    self->record = weft_provenance_load (path, &failure);
+  if (g_error_matches (failure, WEFT_ERROR, WEFT_ERROR_MISSING)
+      || g_error_matches (failure, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED))
+    g_propagate_error (error, g_steal_pointer (&failure));
+  else if (failure != NULL)
+    add_check (self, name, WEFT_CHECK_OUTCOME_FAILED, failure->message);
+  return self->record;
+}
+
+static WeftRevertPlan *
+get_plan (WeftVerification *self, GError **error)
+{
+  if (self->plan == NULL)
+    self->plan = weft_revert_plan_new (self->checkpoint, NULL, WEFT_REVERT_FLAGS_NONE, error);
+  return self->plan;
 }
 
 /* What a conversion wrote. An output of one that has no inverse may have been left out. */
@@ -270,27 +309,23 @@ compare_with_record (WeftRevertPlan *plan)
  * nothing else is, and each published tensor would come back with its dtype and shape.
  *
  * Returns: whether the check could be made
- * Errors: %WEFT_ERROR_CANCELLED
+ * Errors: %WEFT_ERROR_MISSING or %WEFT_ERROR_UNSUPPORTED if the record needs an op or a Weft that is not here,
+ *   %WEFT_ERROR_CANCELLED
  * Since: 1.0
  */
 gboolean
 weft_verification_check_record (WeftVerification *self, GError **error)
 {
   g_autoptr (GError) failure = NULL;
-  g_autoptr (WeftProvenance) record = NULL;
-  g_autoptr (WeftRevertPlan) plan = NULL;
-  g_autofree gchar *path = can_check (self, "record") ? find_record (self, "record") : NULL;
+  const WeftProvenance *record = can_check (self, "record") ? get_record (self, "record", &failure) : NULL;
+  WeftRevertPlan *plan = NULL;
   g_autofree gchar *wrong = NULL;
   g_autofree gchar *passed = NULL;
 
-  if (path == NULL)
-    return TRUE;
-  record = weft_provenance_load (path, &failure);
   if (record == NULL)
-    return take_failure (self, "record", failure, error);
+    return pass_on (&failure, error);
   wrong = compare_written (record, weft_checkpoint_get_state_dict (self->checkpoint));
-  plan =
-      wrong == NULL ? weft_revert_plan_new (self->checkpoint, NULL, WEFT_REVERT_FLAGS_NONE, &failure) : NULL;
+  plan = wrong == NULL ? get_plan (self, &failure) : NULL;
   if (failure != NULL && !g_error_matches (failure, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE))
     return take_failure (self, "record", failure, error);
   if (plan != NULL)
@@ -303,37 +338,62 @@ weft_verification_check_record (WeftVerification *self, GError **error)
   return TRUE;
 }
 
-/* A walk through the bytes of a file that is not written. */
+/* A walk through the bytes of files that are not written: what is to be read next, side by side in one buffer. */
 typedef struct
 {
   XXH3_state_t *state;
   guint8 *buffer;
+  gsize n_used;
+  GPtrArray *bands;
+  GArray *transfers;
   guint64 n_done;
   guint64 n_total;
 } HashWalk;
 
 static gboolean
-hash_tensor (WeftVerification *self, HashWalk *walk, WeftTensor *tensor, const gchar *name,
-             GCancellable *cancellable, GError **error)
+hash_bands (WeftVerification *self, HashWalk *walk, GCancellable *cancellable, GError **error)
 {
   WeftTransferOptions options = { .struct_size = sizeof options,
                                   .n_threads = weft_transfer_get_default_n_threads () };
-  gint64 n_elements = weft_tensor_get_n_elements (tensor);
-  gint64 room = weft_band_count_elements (weft_tensor_get_dtype (tensor), WEFT_BAND_BYTES);
+  const WeftTransfer *transfers = (const WeftTransfer *) (gpointer) walk->transfers->data;
 
-  for (gint64 start = 0; start < n_elements; start += room)
+  if (!weft_transfer_execute (transfers, walk->transfers->len, &options, NULL, cancellable, error))
+    return FALSE;
+  for (guint i = 0; i < walk->transfers->len; i++)
     {
-      g_autoptr (WeftTensor) band = weft_band_cut (tensor, start, MIN (room, n_elements - start), error);
-      WeftTransfer transfer = { .tensor = band, .fd = -1, .memory = walk->buffer, .name = name };
-      guint64 n_bytes;
+      guint64 n_bytes = weft_tensor_get_n_bytes (transfers[i].tensor);
 
-      if (band == NULL || !weft_transfer_execute (&transfer, 1, &options, NULL, cancellable, error))
-        return FALSE;
-      n_bytes = weft_tensor_get_n_bytes (band);
-      XXH3_128bits_update (walk->state, walk->buffer, n_bytes);
+      XXH3_128bits_update (walk->state, transfers[i].memory, n_bytes);
       walk->n_done += n_bytes;
-      if (self->progress != NULL)
-        self->progress (walk->n_done, walk->n_total, self->progress_data);
+    }
+  g_array_set_size (walk->transfers, 0);
+  g_ptr_array_set_size (walk->bands, 0);
+  walk->n_used = 0;
+  if (self->progress != NULL)
+    self->progress (walk->n_done, walk->n_total, self->progress_data);
+  return TRUE;
+}
+
+static gboolean
+add_bands (WeftVerification *self, HashWalk *walk, WeftTensor *tensor, const gchar *name,
+           GCancellable *cancellable, GError **error)
+{
+  WeftDtype dtype = weft_tensor_get_dtype (tensor);
+  gint64 n_elements = weft_tensor_get_n_elements (tensor), length;
+
+  for (gint64 start = 0; start < n_elements; start += length)
+    {
+      WeftTransfer transfer = { .fd = -1, .memory = walk->buffer + walk->n_used, .name = name };
+
+      length = MIN (weft_band_count_elements (dtype, WEFT_BAND_BYTES - walk->n_used), n_elements - start);
+      transfer.tensor = weft_band_cut (tensor, start, length, error);
+      if (transfer.tensor == NULL)
+        return FALSE;
+      g_ptr_array_add (walk->bands, transfer.tensor);
+      g_array_append_val (walk->transfers, transfer);
+      walk->n_used += (weft_tensor_get_n_bytes (transfer.tensor) + 63) & ~(gsize) 63;
+      if (walk->n_used > WEFT_BAND_BYTES / 4 * 3 && !hash_bands (self, walk, cancellable, error))
+        return FALSE;
     }
   return TRUE;
 }
@@ -354,11 +414,11 @@ hash_file (WeftVerification *self, HashWalk *walk, WeftShardLayout *layout, guin
     {
       guint position = weft_shard_layout_get_tensor (layout, file, i);
 
-      if (!hash_tensor (self, walk, weft_state_dict_get_tensor (outputs, position),
-                        weft_state_dict_get_name (outputs, position), cancellable, error))
+      if (!add_bands (self, walk, weft_state_dict_get_tensor (outputs, position),
+                      weft_state_dict_get_name (outputs, position), cancellable, error))
         return FALSE;
     }
-  return TRUE;
+  return hash_bands (self, walk, cancellable, error);
 }
 
 static gboolean
@@ -396,6 +456,19 @@ check_hashes_of (WeftVerification *self, WeftRevertPlan *plan, HashWalk *walk, G
 }
 
 static gboolean
+walk_and_check (WeftVerification *self, WeftRevertPlan *plan, GCancellable *cancellable, GError **error)
+{
+  g_autofree guint8 *buffer = g_malloc (WEFT_BAND_BYTES);
+  g_autoptr (GPtrArray) bands = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
+  g_autoptr (GArray) transfers = g_array_new (FALSE, FALSE, sizeof (WeftTransfer));
+  HashWalk walk = { .state = XXH3_createState (), .buffer = buffer, .bands = bands, .transfers = transfers };
+  gboolean ok = check_hashes_of (self, plan, &walk, cancellable, error);
+
+  XXH3_freeState (walk.state);
+  return ok;
+}
+
+static gboolean
 has_hashes (WeftRevertPlan *plan)
 {
   GPtrArray *hashes = weft_revert_plan_get_provenance (plan)->hashes;
@@ -416,22 +489,20 @@ has_hashes (WeftRevertPlan *plan)
  * record, if it has any.
  *
  * Returns: whether the check could be made
- * Errors: %WEFT_ERROR_CANCELLED
+ * Errors: %WEFT_ERROR_MISSING or %WEFT_ERROR_UNSUPPORTED if the record needs an op or a Weft that is not here,
+ *   %WEFT_ERROR_CANCELLED
  * Since: 1.0
  */
 gboolean
 weft_verification_check_hashes (WeftVerification *self, GCancellable *cancellable, GError **error)
 {
   g_autoptr (GError) failure = NULL;
-  g_autoptr (WeftRevertPlan) plan = NULL;
-  g_autofree gchar *path = can_check (self, "hashes") ? find_record (self, "hashes") : NULL;
-  g_autofree guint8 *buffer = NULL;
-  HashWalk walk = { 0 };
-  gboolean ok;
+  const WeftProvenance *record = can_check (self, "hashes") ? get_record (self, "hashes", &failure) : NULL;
+  WeftRevertPlan *plan;
 
-  if (path == NULL)
-    return TRUE;
-  plan = weft_revert_plan_new (self->checkpoint, NULL, WEFT_REVERT_FLAGS_NONE, &failure);
+  if (record == NULL)
+    return pass_on (&failure, error);
+  plan = get_plan (self, &failure);
   if (plan == NULL && !g_error_matches (failure, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE))
     return take_failure (self, "hashes", failure, error);
   if (plan == NULL || !has_hashes (plan) || !weft_revert_plan_is_complete (plan))
@@ -442,11 +513,7 @@ weft_verification_check_hashes (WeftVerification *self, GCancellable *cancellabl
                      : "the published files do not come back as they were");
       return TRUE;
     }
-  walk.buffer = buffer = g_malloc (WEFT_BAND_BYTES);
-  walk.state = XXH3_createState ();
-  ok = check_hashes_of (self, plan, &walk, cancellable, &failure);
-  XXH3_freeState (walk.state);
-  return ok || take_failure (self, "hashes", failure, error);
+  return walk_and_check (self, plan, cancellable, &failure) || take_failure (self, "hashes", failure, error);
 }
 
 /* Notes what a comparison found: what one side alone has, and so on. */
@@ -572,7 +639,8 @@ check_files_come_back (WeftVerification *self, WeftRevertPlan *plan, WeftCheckpo
  * record; with @with_bytes also that it gives the bytes. Nothing is written.
  *
  * Returns: whether the check could be made
- * Errors: %WEFT_ERROR_CANCELLED
+ * Errors: %WEFT_ERROR_MISSING or %WEFT_ERROR_UNSUPPORTED if the record needs an op or a Weft that is not here,
+ *   %WEFT_ERROR_CANCELLED
  * Since: 1.0
  */
 gboolean
@@ -583,9 +651,13 @@ weft_verification_check_round_trip (WeftVerification *self, WeftCheckpoint *sour
   g_autoptr (WeftRevertPlan) plan = NULL;
   g_autoptr (WeftComparison) comparison = NULL;
   const gchar *name = with_bytes ? "round trip: bytes" : "round trip: headers";
+  g_autofree gchar *path = NULL;
 
   if (!can_check (self, name))
     return TRUE;
+  path = find_record (self);
+  if (path != NULL && get_record (self, name, &failure) == NULL)
+    return pass_on (&failure, error);
   plan = weft_revert_plan_new (self->checkpoint, options, WEFT_REVERT_FLAGS_NONE, &failure);
   if (plan == NULL)
     return take_failure (self, name, failure, error);

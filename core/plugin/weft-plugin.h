@@ -31,6 +31,7 @@ G_BEGIN_DECLS
  * @WEFT_FEATURE_KIND_TRANSFORM: a kind of rule, such as a renaming or a converter
  * @WEFT_FEATURE_KIND_FUSION: a family of module fusions
  * @WEFT_FEATURE_KIND_QUANTIZER: a quantisation method
+ * @WEFT_FEATURE_KIND_REPLACEMENT: a target of plan overrides, which takes the place of modules
  *
  * What a feature of a plugin is.
  *
@@ -42,6 +43,7 @@ typedef enum
   WEFT_FEATURE_KIND_TRANSFORM,
   WEFT_FEATURE_KIND_FUSION,
   WEFT_FEATURE_KIND_QUANTIZER,
+  WEFT_FEATURE_KIND_REPLACEMENT,
 } WeftFeatureKind;
 
 /**
@@ -198,6 +200,28 @@ typedef struct
   WEFT_PLUGIN_FEATURE (WEFT_FEATURE_KIND_TRANSFORM, name, TypeName, type_name)
 
 /**
+ * WEFT_PLUGIN_FUSION: (skip)
+ * @name: name of the family, a string
+ * @TypeName: name of its GType in camel case
+ * @type_name: the same with underscores
+ *
+ * Since: 1.0
+ */
+#define WEFT_PLUGIN_FUSION(name, TypeName, type_name) \
+  WEFT_PLUGIN_FEATURE (WEFT_FEATURE_KIND_FUSION, name, TypeName, type_name)
+
+/**
+ * WEFT_PLUGIN_REPLACEMENT: (skip)
+ * @name: name of the replacement, a string
+ * @TypeName: name of its GType in camel case
+ * @type_name: the same with underscores
+ *
+ * Since: 1.0
+ */
+#define WEFT_PLUGIN_REPLACEMENT(name, TypeName, type_name) \
+  WEFT_PLUGIN_FEATURE (WEFT_FEATURE_KIND_REPLACEMENT, name, TypeName, type_name)
+
+/**
  * WEFT_PLUGIN_DEFINE: (skip)
  * @id: short name of the plugin, a string of `a-z`, `0-9` and `-`
  * @description: one sentence
@@ -205,7 +229,8 @@ typedef struct
  * @version: version of the plugin
  * @license: its licence, an SPDX expression
  * @origin: where it comes from, such as an address
- * @...: its features: WEFT_PLUGIN_OP(), WEFT_PLUGIN_TRANSFORM(), WEFT_PLUGIN_FEATURE()
+ * @...: its features: WEFT_PLUGIN_OP(), WEFT_PLUGIN_TRANSFORM(), WEFT_PLUGIN_FUSION(), WEFT_PLUGIN_REPLACEMENT(),
+ *   WEFT_PLUGIN_FEATURE()
  *
  * Emits the descriptor. Stands once, at the end of a plugin, with a `;` after it.
  *

@@ -52,7 +52,7 @@ weft_state_dict_init (WeftStateDict *self)
 {
   self->entries = g_array_new (FALSE, FALSE, sizeof (Entry));
   g_array_set_clear_func (self->entries, entry_clear);
-  self->positions = g_hash_table_new (g_str_hash, g_str_equal);
+  self->positions = g_hash_table_new (weft_text_hash, g_str_equal);
 }
 
 /**

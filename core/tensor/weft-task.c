@@ -9,6 +9,9 @@
 #include "tensor/weft-file-private.h"
 
 #define PAGE_BYTES 4096
+/* One write of more lets the kernel take its largest pages for the file, which on a virtual machine are the ones that the
+ * host has taken back: each has to be given again, at several times the cost of the copy. */
+#define MAX_WRITE_BYTES (1024 * 1024)
 
 WeftTask *
 weft_task_new (WeftTaskKind kind, gsize transfer, const WeftTransfer *destination, guint64 at, gsize n_bytes)
@@ -59,7 +62,7 @@ write_all (gint fd, guint64 offset, const guint8 *bytes, gsize n_bytes, GError *
       gint reason;
 
       g_mutex_lock (&write_mutex);
-      n = pwrite (fd, bytes, n_bytes, (off_t) offset);
+      n = pwrite (fd, bytes, MIN (n_bytes, MAX_WRITE_BYTES), (off_t) offset);
       reason = errno;
       g_mutex_unlock (&write_mutex);
       errno = reason;
@@ -97,6 +100,20 @@ copy_by_buffer (WeftTask *task, gsize done, gsize limit, GError **error)
   return TRUE;
 }
 
+static gssize
+copy_range (const WeftTask *task, off_t from, off_t to, gsize n_bytes)
+{
+  gssize n;
+  gint reason;
+
+  g_mutex_lock (&write_mutex);
+  n = copy_file_range (weft_file_get_fd (task->source), &from, task->fd, &to, n_bytes, 0);
+  reason = errno;
+  g_mutex_unlock (&write_mutex);
+  errno = reason;
+  return n;
+}
+
 static gboolean
 run_copy (WeftTask *task, WeftReader *reader, gsize tile_bytes, GError **error)
 {
@@ -106,8 +123,7 @@ run_copy (WeftTask *task, WeftReader *reader, gsize tile_bytes, GError **error)
     {
       off_t from = (off_t) (task->source_offset + done);
       off_t to = (off_t) (task->offset + done);
-      gssize n =
-          copy_file_range (weft_file_get_fd (task->source), &from, task->fd, &to, task->n_bytes - done, 0);
+      gssize n = copy_range (task, from, to, task->n_bytes - done);
 
       if (n < 0 && errno == EINTR)
         continue;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/weft-tensor-groups.h"
 
+#include "base/weft-text.h"
+
 typedef struct
 {
   gchar *name;
@@ -55,7 +57,7 @@ static void
 weft_tensor_groups_init (WeftTensorGroups *self)
 {
   self->groups = g_ptr_array_new_with_free_func (group_free);
-  self->positions = g_hash_table_new (g_str_hash, g_str_equal);
+  self->positions = g_hash_table_new (weft_text_hash, g_str_equal);
 }
 
 /**

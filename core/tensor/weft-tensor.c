@@ -497,6 +497,35 @@ weft_tensor_is_layout (WeftTensor *self)
   return TRUE;
 }
 
+/**
+ * weft_tensor_foreach_extent: (skip)
+ * @self: a tensor
+ * @func: (scope call): called for each extent
+ * @user_data: given to @func
+ *
+ * Visits the pieces that stand in a file as they stand in the tensor: those that are copied and not put together.
+ *
+ * Since: 1.0
+ */
+void
+weft_tensor_foreach_extent (WeftTensor *self, WeftExtentFunc func, gpointer user_data)
+{
+  gsize unit_bytes = weft_dtype_get_unit_bytes (self->dtype);
+
+  for (guint i = 0; i < self->layout.n_pieces; i++)
+    {
+      const WeftStoredPiece *piece = &self->layout.pieces[i];
+      const WeftLoop *loop = &self->layout.loops[piece->first_loop];
+      gboolean is_run =
+          piece->n_loops == 0 || (piece->n_loops == 1 && loop->destination == 1 && loop->source == 1);
+
+      if (is_run && piece->base->kind == WEFT_BASE_FILE)
+        func (piece->base->file.offset + (guint64) piece->source * unit_bytes,
+              (guint64) piece->destination * unit_bytes,
+              (piece->n_loops == 0 ? 1 : (guint64) loop->extent) * unit_bytes, user_data);
+    }
+}
+
 /* Whether a tensor is one base as it is. */
 static WeftBase *
 get_whole_base (WeftTensor *self)

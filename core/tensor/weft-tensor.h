@@ -22,6 +22,17 @@ G_BEGIN_DECLS
  */
 typedef struct _WeftTensor WeftTensor;
 
+/**
+ * WeftExtentFunc: (skip)
+ * @file_offset: where the extent begins in its file
+ * @offset: where it begins in the tensor, in bytes
+ * @n_bytes: its length
+ * @user_data: the caller's
+ *
+ * Since: 1.0
+ */
+typedef void (*WeftExtentFunc) (guint64 file_offset, guint64 offset, guint64 n_bytes, gpointer user_data);
+
 WEFT_PUBLIC GType weft_tensor_get_type (void);
 WEFT_PUBLIC WeftTensor *weft_tensor_ref (WeftTensor *self);
 WEFT_PUBLIC void weft_tensor_unref (WeftTensor *self);
@@ -80,6 +91,7 @@ WEFT_PUBLIC GBytes *weft_tensor_read (WeftTensor *self, GCancellable *cancellabl
 /* Proof. */
 WEFT_PUBLIC gboolean weft_tensor_is_same (WeftTensor *self, WeftTensor *other);
 WEFT_PUBLIC gboolean weft_tensor_is_layout (WeftTensor *self);
+WEFT_PUBLIC void weft_tensor_foreach_extent (WeftTensor *self, WeftExtentFunc func, gpointer user_data);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftTensor, weft_tensor_unref)
 

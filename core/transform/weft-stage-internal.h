@@ -7,6 +7,7 @@
 
 typedef struct
 {
+  WeftTransformList *rules;
   WeftStateDict *inputs;
   WeftStateDict *outputs;
   /* Of the inputs that meet a rule. */

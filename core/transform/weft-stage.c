@@ -203,10 +203,14 @@ run_item (WeftStage *self, const Item *item, WeftOpContext *facts, GError **erro
     }
   for (guint i = 0; i < conversion->outputs->len; i++)
     {
-      const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
-      g_autofree gchar *name = name_output (item, output->name, error);
+      WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
+      gchar *name = name_output (item, output->name, error);
 
-      if (name == NULL || !add_output (self, name, output->tensor, conversion, item->input, error))
+      if (name == NULL)
+        return FALSE;
+      g_free (output->name);
+      output->name = name;
+      if (!add_output (self, name, output->tensor, conversion, item->input, error))
         return FALSE;
     }
   return TRUE;
@@ -221,6 +225,7 @@ weft_stage_run (WeftStateDict *inputs, WeftTransformList *rules, WeftOpContext *
   g_autoptr (GArray) items = g_array_new (FALSE, FALSE, sizeof (Item));
   Run run = { self, scopes, items, by_name };
 
+  self->rules = g_object_ref (rules);
   self->inputs = g_object_ref (inputs);
   self->outputs = weft_state_dict_new ();
   self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
@@ -239,6 +244,7 @@ weft_stage_run (WeftStateDict *inputs, WeftTransformList *rules, WeftOpContext *
 void
 weft_stage_free (WeftStage *self)
 {
+  g_clear_object (&self->rules);
   g_clear_object (&self->inputs);
   g_clear_object (&self->outputs);
   g_clear_pointer (&self->makers, g_ptr_array_unref);

@@ -564,31 +564,69 @@ rewrites (WeftWeightTransform *renaming, const gchar *sample, gsize start)
   return renamed != NULL && strcmp (renamed, sample) != 0;
 }
 
+/* The target of a converter that a renaming would change, or NULL; @sample: a name with that target in it. */
+static const gchar *
+find_rewritten_target (WeftTransformList *self, guint converter, guint renaming, gchar **sample)
+{
+  const gchar *const *targets =
+      weft_weight_transform_get_target_patterns (get_rule (self, converter)->transform);
+
+  for (guint i = 0; targets[i] != NULL; i++)
+    {
+      gsize start;
+
+      *sample = make_sample (targets[i], &start);
+      if (rewrites (get_rule (self, renaming)->transform, *sample, start))
+        return targets[i];
+      g_clear_pointer (sample, g_free);
+    }
+  return NULL;
+}
+
+/**
+ * weft_transform_list_find_rewritten_output:
+ * @self: a list, for the load direction
+ * @converter: position of a converter
+ * @renaming: position of a renaming
+ *
+ * Returns: (transfer full) (nullable): a name such as the converter makes, of which the renaming would change a part that the
+ *   converter writes; %NULL if there is none
+ * Since: 1.0
+ */
+gchar *
+weft_transform_list_find_rewritten_output (WeftTransformList *self, guint converter, guint renaming)
+{
+  gchar *sample = NULL;
+
+  g_return_val_if_fail (converter < self->rules->len && renaming < self->rules->len, NULL);
+  g_return_val_if_fail (get_rule (self, converter)->is_converter && !get_rule (self, renaming)->is_converter,
+                        NULL);
+  find_rewritten_target (self, converter, renaming, &sample);
+  return sample;
+}
+
 static gboolean
 check_converter_order (WeftTransformList *self, guint position, GError **error)
 {
-  WeftWeightTransform *converter = get_rule (self, position)->transform;
-  const gchar *const *targets = weft_weight_transform_get_target_patterns (converter);
+  for (guint k = position + 1; k < self->rules->len; k++)
+    {
+      g_autofree gchar *sample = NULL;
+      const gchar *target =
+          get_rule (self, k)->is_converter ? NULL : find_rewritten_target (self, position, k, &sample);
 
-  for (guint i = 0; targets[i] != NULL; i++)
-    for (guint k = position + 1; k < self->rules->len; k++)
-      {
-        Rule *rule = get_rule (self, k);
-        gsize start;
-        g_autofree gchar *sample = make_sample (targets[i], &start);
+      if (target == NULL)
+        continue;
+      g_autofree gchar *renaming_name = weft_weight_transform_describe (get_rule (self, k)->transform);
+      g_autofree gchar *converter_name =
+          weft_weight_transform_describe (get_rule (self, position)->transform);
 
-        if (rule->is_converter || !rewrites (rule->transform, sample, start))
-          continue;
-        g_autofree gchar *renaming_name = weft_weight_transform_describe (rule->transform);
-        g_autofree gchar *converter_name = weft_weight_transform_describe (converter);
-
-        g_set_error (
-            error, WEFT_ERROR, WEFT_ERROR_PATTERN,
-            "%s: would rename '%s', which is made by %s; renamings run before converters, so write the final name "
-            "as the converter's target, or put the renaming before it if it is meant for the published names",
-            renaming_name, targets[i], converter_name);
-        return FALSE;
-      }
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_PATTERN,
+          "%s: would rename '%s', which is made by %s; renamings run before converters, so write the final name "
+          "as the converter's target, or put the renaming before it if it is meant for the published names",
+          renaming_name, target, converter_name);
+      return FALSE;
+    }
   return TRUE;
 }
 

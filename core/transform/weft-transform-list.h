@@ -81,6 +81,8 @@ WEFT_PUBLIC gboolean weft_transform_list_is_inverse (WeftTransformList *self);
 
 /* Order of rules in a mapping. */
 WEFT_PUBLIC gboolean weft_transform_list_check_order (WeftTransformList *self, GError **error);
+WEFT_PUBLIC gchar *weft_transform_list_find_rewritten_output (WeftTransformList *self, guint converter,
+                                                              guint renaming);
 
 WEFT_PUBLIC gchar *weft_transform_repair_prefix (const gchar *key, const gchar *base_model_prefix,
                                                  GHashTable *model_keys);

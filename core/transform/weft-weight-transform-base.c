@@ -186,24 +186,23 @@ append_capture (WeftWeightTransformBase *self, GString *name, const gchar *text,
   return TRUE;
 }
 
-static GString *
-write_target (WeftWeightTransformBase *self, const gchar *target, const gchar *text,
-              const WeftPatternMatch *match, GError **error)
+static gboolean
+append_target (WeftWeightTransformBase *self, GString *name, const gchar *target, const gchar *text,
+               const WeftPatternMatch *match, GError **error)
 {
-  g_autoptr (GString) name = g_string_new (NULL);
+  const gchar *slash;
 
-  for (const gchar *c = target; *c != '\0'; c++)
+  while ((slash = strchr (target, '\\')) != NULL)
     {
-      if (c[0] != '\\' || c[1] < '1' || c[1] > '9')
-        {
-          g_string_append_c (name, *c);
-          continue;
-        }
-      c++;
-      if (!append_capture (self, name, text, match, (guint) (*c - '0'), error))
-        return NULL;
+      gboolean is_reference = slash[1] >= '1' && slash[1] <= '9';
+
+      g_string_append_len (name, target, slash - target + !is_reference);
+      target = slash + 1 + is_reference;
+      if (is_reference && !append_capture (self, name, text, match, (guint) (slash[1] - '0'), error))
+        return FALSE;
     }
-  return g_steal_pointer (&name);
+  g_string_append (name, target);
+  return TRUE;
 }
 
 static gchar *
@@ -224,11 +223,11 @@ weft_weight_transform_base_real_rename_key (WeftWeightTransformBase *self, const
   if (!weft_pattern_search (state->pattern, rest, &match, error)
       || !klass->accept_branch (self, match.branch))
     return NULL;
-  name =
-      write_target (self, state->targets[klass->targets_are_paired ? match.branch : 0], rest, &match, error);
-  if (name == NULL)
+  name = g_string_sized_new (strlen (key) + 32);
+  g_string_append_len (name, key, (gssize) consumed + match.captures[0].start);
+  if (!append_target (self, name, state->targets[klass->targets_are_paired ? match.branch : 0], rest, &match,
+                      error))
     return NULL;
-  g_string_prepend_len (name, key, (gssize) consumed + match.captures[0].start);
   g_string_append (name, rest + match.captures[0].end);
   *source_pattern = g_strdup (state->sources[match.branch]);
   return g_string_free (g_steal_pointer (&name), FALSE);
@@ -400,10 +399,10 @@ weft_weight_transform_resolve_targets (WeftWeightTransform *self, const gchar *k
     }
   for (guint i = 0; state->targets[i] != NULL; i++)
     {
-      g_autoptr (GString) target =
-          write_target (WEFT_WEIGHT_TRANSFORM_BASE (self), state->targets[i], key + consumed, &match, error);
+      g_autoptr (GString) target = g_string_new (NULL);
 
-      if (target == NULL)
+      if (!append_target (WEFT_WEIGHT_TRANSFORM_BASE (self), target, state->targets[i], key + consumed,
+                          &match, error))
         return NULL;
       g_strv_builder_add (targets, target->str);
     }

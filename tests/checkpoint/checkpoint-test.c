@@ -84,6 +84,10 @@ static const Case cases[] = {
         "\"a.10\":\"m-1.safetensors\",\"b\":\"m-1.safetensors\",\"a.9\":\"m-2.safetensors\",\"c\":\"m-3.safetensors\""),
     "", NULL, NULL, WEFT_ERROR_MISSING,
     "model.safetensors.index.json: the index names a file that is absent" },
+  { "first-of-two-bad-shards",
+    "m-1.safetensors = a:1\nm-2.safetensors < 1234567\nm-3.safetensors < 123\n" INDEX (
+        "\"c\":\"m-3.safetensors\",\"a\":\"m-1.safetensors\",\"b\":\"m-2.safetensors\""),
+    "", NULL, NULL, WEFT_ERROR_FORMAT, "m-2.safetensors: byte 0: expected 8 bytes" },
   { "name-in-two-shards",
     "m-1.safetensors = a:1\nm-2.safetensors = a:1 b:1\n" INDEX (
         "\"a\":\"m-1.safetensors\",\"b\":\"m-2.safetensors\""),

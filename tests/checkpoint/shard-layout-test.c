@@ -2,6 +2,8 @@
 /* Which file, which offset, which header bytes. */
 #include "fixture-private.h"
 
+#include <unistd.h>
+
 static GHashTable *
 metadata_new (const gchar *key, const gchar *value)
 {
@@ -348,6 +350,69 @@ test_verbatim (gconstpointer user_data)
     g_error ("expected '%s' in '%s'", c->message, error->message);
 }
 
+/* A tensor that stands in a file at @source, and the offset in its page that it gets behind a small one; -1 where the header
+ * keeps the padding of the format's writer. */
+typedef struct
+{
+  const gchar *name;
+  guint64 n_bytes;
+  guint64 source;
+  gint page_offset;
+} PageCase;
+
+#define MIB (1024 * 1024)
+
+static const PageCase page_cases[] = {
+  { "begin-of-page", MIB, 8192, 0 },       { "end-of-page", MIB, 4088, 4088 },
+  { "amid-a-page", MIB, 4096 + 904, 904 }, { "too-few-bytes", MIB - 1, 4096 + 904, -1 },
+  { "source-unaligned", MIB, 4099, -1 },
+};
+
+static WeftTensor *
+make_extent (const gchar *folder, guint64 n_bytes, guint64 offset)
+{
+  g_autofree gchar *path = g_build_filename (folder, "source", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftFile) file = NULL;
+  gint64 dims[] = { (gint64) n_bytes };
+  WeftTensor *tensor;
+
+  fixture_write (folder, "source", "", 0);
+  g_assert_cmpint (truncate (path, (off_t) (offset + n_bytes)), ==, 0);
+  file = weft_file_open (path, WEFT_IO_BACKEND_PREAD, &error);
+  g_assert_no_error (error);
+  tensor = weft_tensor_new_from_file (WEFT_DTYPE_U8, dims, 1, file, offset, &error);
+  g_assert_no_error (error);
+  return tensor;
+}
+
+static void
+test_page_offset (gconstpointer user_data)
+{
+  const PageCase *c = user_data;
+  g_autofree gchar *folder = fixture_folder ();
+  g_autoptr (WeftTensor) tensor = make_extent (folder, c->n_bytes, c->source);
+  g_autoptr (WeftStateDict) outputs = fixture_outputs ("F32[6] small");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftShardLayout) layout = NULL;
+  g_autofree gchar *header = NULL;
+  guint64 first;
+
+  weft_state_dict_add (outputs, "big", tensor, &error);
+  layout = weft_shard_layout_new_by_size (outputs, WEFT_DEFAULT_MAX_SHARD_BYTES, NULL, NULL, &error);
+  g_assert_no_error (error);
+  header = header_text (layout, 0);
+  first = weft_shard_layout_get_tensor_offset (layout, 0, 0);
+  g_assert_cmpuint (first, ==, 8 + strlen (header));
+  g_assert_cmpuint (first % 8, ==, 0);
+  if (c->page_offset < 0)
+    g_assert_cmpuint (first, <, 8 + strlen (g_strchomp (header)) + 8);
+  else
+    g_assert_cmpuint (weft_shard_layout_get_tensor_offset (layout, 0, 1) % 4096, ==,
+                      (guint64) c->page_offset);
+  fixture_remove_tree (folder);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -366,6 +431,11 @@ main (int argc, char **argv)
     {
       g_autofree gchar *path = g_strconcat ("/shard-layout/verbatim/", verbatim_cases[i].name, NULL);
       g_test_add_data_func (path, &verbatim_cases[i], test_verbatim);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (page_cases); i++)
+    {
+      g_autofree gchar *path = g_strconcat ("/shard-layout/page-offset/", page_cases[i].name, NULL);
+      g_test_add_data_func (path, &page_cases[i], test_page_offset);
     }
   g_test_add_func ("/shard-layout/dtype-order", test_dtype_order);
   g_test_add_func ("/shard-layout/assigned", test_assigned);

@@ -3,10 +3,12 @@
 """Usage: examples-test MESON BUILD SOURCE [--bindings]
 
 Installs the library into a scratch folder. There, and with nothing else of this tree, each example converts the golden
-model `ernie4_5_vl_moe` and reverts it, with our op denied; the one in C is also built, and runs the conformance suite.
+model `ernie4_5_vl_moe` and reverts it, with our op denied, or fuses the golden model `llama` and reverts it; those in C are
+also built, and the op runs the conformance suite.
 """
 
 import filecmp
+import json
 import os
 import re
 import shutil
@@ -16,6 +18,7 @@ import tempfile
 
 MESON, BUILD, SOURCE = sys.argv[1:4]
 MODEL = os.path.join(SOURCE, "tests", "golden", "models", "ernie4_5_vl_moe")
+DENSE_MODEL = os.path.join(SOURCE, "tests", "golden", "models", "llama")
 sys.path.insert(0, os.path.join(SOURCE, "tests", "golden"))
 sys.dont_write_bytecode = True
 
@@ -77,6 +80,29 @@ class Installed:
         shutil.rmtree(back)
 
 
+    def check_fusion(self, scratch, *command, **environment):
+        """The command fuses the golden model with the family of the example; keys stand before values; and all comes back, also
+        where the family is not there."""
+        environment = dict(self.environment, **environment)
+        fused, back = os.path.join(scratch, "fused"), os.path.join(scratch, "back")
+        original = os.path.join(DENSE_MODEL, "original")
+        run(*command, "convert", original, "--module-tree", os.path.join(DENSE_MODEL, "skeleton.json"), "--fusion", "kv", "-o", fused,
+            env=environment)
+        tensors, published = compare.read_checkpoint(fused), compare.read_checkpoint(original)
+        for layer in (0, 1):
+            module = f"model.layers.{layer}.self_attn."
+            parts = [published[f"{module}{name}_proj.weight"].content for name in "kv"]
+            assert tensors[f"{module}kv_proj.weight"].content == b"".join(parts)
+            assert f"{module}k_proj.weight" not in tensors and f"{module}q_proj.weight" in tensors
+        with open(os.path.join(fused, "config.json"), encoding="utf-8") as file:
+            assert json.load(file)["fusion_config"] == {"kv": True}
+        run(os.path.join(self.programs, "weft"), "revert", fused, "-o", back, env=self.environment)
+        for name in os.listdir(original):
+            assert filecmp.cmp(os.path.join(original, name), os.path.join(back, name), shallow=False), name
+        shutil.rmtree(fused)
+        shutil.rmtree(back)
+
+
 def check_refused(installed):
     """Without an example there is no such op: the examples are what the rest of this test runs."""
     words = (os.path.join(installed.programs, "weft"), "plan", os.path.join(MODEL, "original"))
@@ -93,14 +119,24 @@ def check_c(installed, scratch):
     installed.check_model(scratch, os.path.join(installed.programs, "weft"), WEFT_PLUGIN_PATH=plugins)
 
 
+def check_fusion_in_c(installed, scratch):
+    source = os.path.join(scratch, "kv-fusion-c")
+    shutil.copytree(os.path.join(SOURCE, "examples", "kv-fusion-c"), source, ignore=shutil.ignore_patterns("build"))
+    for words in (["setup", "build"], ["compile", "-C", "build"]):
+        run(MESON, *words, cwd=source, env=installed.environment)
+    installed.check_fusion(scratch, os.path.join(installed.programs, "weft"), WEFT_PLUGIN_PATH=os.path.join(source, "build"))
+
+
 def check_scripts(installed, scratch):
     installed.find_bindings()
-    for name, example in (("weft-python", "ernie-op-python/ernie_example.py"), ("weft-gjs", "ernie-op-javascript/ernie-example.js")):
+    for name, op, fusion in (("weft-python", "ernie-op-python/ernie_example.py", "kv-fusion-python/kv_example.py"),
+                             ("weft-gjs", "ernie-op-javascript/ernie-example.js", "kv-fusion-javascript/kv-example.js")):
         wrapper = os.path.join(installed.programs, name)
         if not os.path.exists(wrapper):
-            print(f"{example}: skipped, {name} was not built")
+            print(f"{op} and {fusion}: skipped, {name} was not built")
             continue
-        installed.check_model(scratch, wrapper, "--plugin", os.path.join(SOURCE, "examples", example))
+        installed.check_model(scratch, wrapper, "--plugin", os.path.join(SOURCE, "examples", op))
+        installed.check_fusion(scratch, wrapper, "--plugin", os.path.join(SOURCE, "examples", fusion))
 
 
 def main():
@@ -108,6 +144,7 @@ def main():
         installed = Installed(os.path.join(scratch, "installed"))
         check_refused(installed)
         check_c(installed, scratch)
+        check_fusion_in_c(installed, scratch)
         if "--bindings" in sys.argv:
             check_scripts(installed, scratch)
 

@@ -133,6 +133,26 @@ const status = run({
         revertAndCompare(output);
     },
 
+    'two layouts are equal, and an edit is found'() {
+        const output = newOutput();
+        const rules = Weft.TransformList.new();
+
+        plan().execute(Weft.SafetensorsSink.new(output), null, null);
+        const comparison = Weft.Comparison.new(Weft.Checkpoint.open(sample, null), Weft.Checkpoint.open(output, null), null,
+            Weft.ComparisonFlags.NONE);
+
+        comparison.execute(null, null);
+        equal(comparison.is_equal(), true, 'equal');
+        equal(comparison.list_differences().length, 0, 'differences');
+        const verification = Weft.Verification.new(output, null);
+
+        verification.check_round_trip(Weft.Checkpoint.open(sample, null), null, true, null);
+        equal(verification.has_passed(), true, 'passed');
+        rules.append_renaming('^lm\\.head', 'head');
+        rules.append_renaming('^lm', 'model.lm');
+        equal(Weft.mapping_lint(rules, null, null).map(finding => finding.key), ['lm.head'], 'lint');
+    },
+
     'errors'() {
         const cancellable = new Gio.Cancellable();
         const output = newOutput();

@@ -163,8 +163,12 @@ class LoadTest(PipelineTest):
 
     def test_options(self):
         self.assertEqual(Weft.load(self.sample, dtype="float32")["model.norm.weight"].dtype, numpy.float32)
-        renamed = Weft.load(self.sample, key_mapping={"^model.norm": "model.final_norm"})
+        renamed = Weft.load(self.sample, key_mapping={"^model.norm": "model.final_norm"}, is_open=True)
         self.assertIn("model.final_norm.weight", renamed)
+        # What the model has under its published name keeps it.
+        with self.assertRaisesRegex(GLib.GError, "matches no tensor"):
+            Weft.load(self.sample, key_mapping={"^model.norm": "model.final_norm"})
+        self.assertIn("norm.weight", Weft.load(self.sample, class_name="MixtralModel"))
         rules = self.write_mapping({"type": "WeightRenaming", "source_patterns": "^model", "target_patterns": "decoder"})
         self.assertIn("decoder.norm.weight", Weft.load(self.sample, mapping=rules))
 
@@ -231,6 +235,51 @@ class MainJobTest(PipelineTest):
         self.assert_error(Weft.Error.CANCELLED, "cancel", self.plan().execute, Weft.SafetensorsSink.new(self.path("out")),
                           lambda n_bytes_done, n_bytes_total: cancellable.cancel(), cancellable)
         self.assertFalse(os.path.exists(self.path("out")))
+
+
+class ChecksTest(PipelineTest):
+    def convert(self):
+        self.plan().execute(Weft.SafetensorsSink.new(self.path("checked")))
+        return self.path("checked")
+
+    def test_two_layouts_are_equal(self):
+        comparison = Weft.Comparison.new(Weft.Checkpoint.open(self.sample), Weft.Checkpoint.open(self.convert()), None,
+                                         Weft.ComparisonFlags.NONE)
+        comparison.execute()
+        self.assertTrue(comparison.is_equal())
+        self.assertEqual([comparison.get_layout(False), comparison.get_layout(True)], ["stored", "reverted"])
+        self.assertEqual(comparison.list_differences(), [])
+
+    def test_differences(self):
+        sides = []
+        for values in ([1, 2, 3], [1, 5, 3]):
+            side = Weft.StateDict.new()
+            side.add("x", Weft.Tensor.new_from_bytes(Weft.Dtype.U8, [3], GLib.Bytes(bytes(values))))
+            side.add(f"only in {values[1]}", Weft.Tensor.new_constant(Weft.Dtype.F32, [1], 0))
+            sides.append(side)
+        comparison = Weft.Comparison.new_of_state_dicts(*sides)
+        comparison.execute()
+        found = comparison.list_differences()
+        self.assertEqual([(difference.kind, difference.name) for difference in found], [
+            (Weft.DifferenceKind.ONLY_IN_A, "only in 2"), (Weft.DifferenceKind.ONLY_IN_B, "only in 5"),
+            (Weft.DifferenceKind.VALUES, "x")])
+        self.assertEqual((found[2].n_different, found[2].first, found[2].largest), (1, 1, 3.0))
+
+    def test_verify(self):
+        verification = Weft.Verification.new(self.convert(), None)
+        verification.check_record()
+        verification.check_round_trip(Weft.Checkpoint.open(self.sample), None, True, None)
+        self.assertTrue(verification.has_passed())
+        self.assertEqual([verification.get_check_outcome(i) for i in range(verification.get_n_checks())],
+                         [Weft.CheckOutcome.PASSED] * 4)
+
+    def test_lint(self):
+        rules = Weft.TransformList.new()
+        rules.append_renaming(r"^lm\.head", "head")
+        rules.append_renaming("^lm", "model.lm")
+        (finding,) = Weft.mapping_lint(rules, None)
+        self.assertEqual((finding.kind, finding.rule, finding.other, finding.key), (Weft.LintKind.ORDER, 1, 0, "lm.head"))
+        self.assertEqual(Weft.mapping_lint(rules, ["other"]), [])
 
 
 class ClassesTest(PipelineTest):

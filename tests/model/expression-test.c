@@ -62,7 +62,7 @@ test_values (void)
     /* literals */
     { "42", "42" },
     { " 1.5 ", "1.5" },
-    { "1e3", "1000" },
+    { "1e3", "1000.0" },
     { "'a b'", "'a b'" },
     { "\"it's\"", "'it's'" },
     { "[None, null, True, false]", "[None, None, True, False]" },
@@ -83,6 +83,7 @@ test_values (void)
     { "heads[:-1]", "[4, 2]" },
     { "heads[-5:9]", "[4, 2, 8]" },
     { "heads[2:1]", "[]" },
+    { "name[:2] + name[-1:] + name[3:1]", "'geu'" },
     /* arithmetic, as Python does it */
     { "1 + 2 * 3", "7" },
     { "(1 + 2) * 3", "9" },
@@ -95,8 +96,8 @@ test_values (void)
     { "-7 % 3", "2" },
     { "7 % -3", "-2" },
     { "7 / 2", "3.5" },
-    { "6 / 3", "2" },
-    { "7.5 // 2", "3" },
+    { "6 / 3", "2.0" },
+    { "7.5 // 2", "3.0" },
     { "True + 1", "2" },
     { "big", "9223372036854775807" },
     { "'a' + 'b'", "'ab'" },
@@ -161,9 +162,9 @@ test_values (void)
     { "is_int(yes)", "False" },
     { "keys(rope)", "['type', 'factor']" },
     { "str(n) + str('x')", "'7x'" },
-    { "float(1)", "1" },
+    { "float(1)", "1.0" },
     { "bool([])", "False" },
-    { "sqrt(16)", "4" },
+    { "sqrt(16)", "4.0" },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)

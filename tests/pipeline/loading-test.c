@@ -463,6 +463,22 @@ test_fallback (void)
                           "decoder.w: F32[1] 1\nz: F32[1] 2\n");
 }
 
+/* Of several numbers in a name the last one counts, whether what follows it is text or an expression. */
+static void
+test_last_number (void)
+{
+  static const gchar *const sources[] = { "e.*.w1", "e.*.w[1]" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
+    {
+      g_autofree gchar *rule = g_strdup_printf (CONVERT ("'%s'", "'t'", MERGE), sources[i]);
+      g_autoptr (WeftLoadOptions) options = make_options (rule, NULL, NULL, WEFT_LOAD_FLAGS_NONE);
+
+      made_assert_round_trip (NULL, "e.0.w1.0.w1: F32[1] 1\ne.0.w1.1.w1: F32[1] 2\n", options,
+                              "t: F32[2,1] 1 2\n");
+    }
+}
+
 /* Converters of equal pattern text in two scopes keep their own ops. */
 static void
 test_converters_of_equal_text (void)
@@ -514,6 +530,7 @@ main (int argc, char **argv)
   g_test_add_func ("/loading/ignored", test_ignored);
   g_test_add_func ("/loading/unexpected-target", test_unexpected_target);
   g_test_add_func ("/loading/fallback", test_fallback);
+  g_test_add_func ("/loading/last-number", test_last_number);
   g_test_add_func ("/loading/converters-of-equal-text", test_converters_of_equal_text);
   return g_test_run ();
 }

@@ -16,13 +16,17 @@ static const struct
   { "forgets-to-turn-back", "TurnSquare", "w: F32[3,3]", "'t'|other elements in 'w'|wrong inverse" },
   { "swaps-halves", "SwapHalves", "w: F32[4,2]", NULL },
   { "swaps-halves-of-odd-rows", "SwapHalves", "w: F32[5,2]", "'t'|other elements in 'w'" },
+  { "every-layer-but-one", "SwapInLayers",
+    "l.0.w: F32[4,2]\nl.1.w: F32[4,2]\nl.2.w: F32[4,2]\nl.3.w: F32[4,2]",
+    "l.2.t'|other elements in 'l.2.w'|wrong inverse" },
+  { "every-layer-but-none", "SwapInLayers", "l.0.w: F32[4,2]\nl.1.w: F32[4,2]\nl.3.w: F32[4,2]", NULL },
 };
 
 static void
 test_proof (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autofree gchar *rule = g_strdup_printf (CONVERT ("'w'", "'t'", OP ("%s")), rows[i].op);
+  g_autofree gchar *rule = g_strdup_printf (CONVERT ("'w$'", "'t'", OP ("%s")), rows[i].op);
   g_autoptr (WeftTransformList) mapping = made_mapping (rule);
   g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
   g_auto (MadeFolders) folders = { 0 };

@@ -305,6 +305,33 @@ test_changed_type (void)
     }
 }
 
+/* A mapping beside a record would be ignored: it is refused, and taken where the record is not to be used. */
+static void
+test_mapping_beside_record (void)
+{
+  g_auto (MadeFolders) folders = { 0 };
+  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
+  g_autoptr (WeftTransformList) mapping = made_mapping (RENAME ("^old", "new"));
+  g_autoptr (WeftTransformList) other = made_mapping (RENAME ("^older", "new"));
+  g_autoptr (GError) error = NULL;
+  g_autofree gchar *found = NULL;
+
+  made_folders_init (&folders);
+  made_write (folders.published, NULL, "old.w: F32[1] 1\n");
+  weft_load_options_set_mapping (options, mapping);
+  made_convert (folders.published, folders.runtime, options, &error);
+  g_assert_no_error (error);
+  weft_load_options_set_mapping (options, other);
+  g_assert_false (made_revert (folders.runtime, folders.back, options, WEFT_REVERT_FLAGS_NONE, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT);
+  made_assert_message (error, "has a record|--no-provenance");
+  g_clear_error (&error);
+  made_revert (folders.runtime, folders.back, options, WEFT_REVERT_FLAGS_IGNORE_PROVENANCE, &error);
+  g_assert_no_error (error);
+  found = made_show_folder (folders.back);
+  g_assert_cmpstr (found, ==, "older.w: F32[1] 1\n");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -328,6 +355,7 @@ main (int argc, char **argv)
   g_test_add_func ("/reverting/key-mapping-that-matches-nothing", test_key_mapping_that_matches_nothing);
   g_test_add_data_func ("/reverting/edited/with-record", GINT_TO_POINTER (TRUE), test_edited);
   g_test_add_data_func ("/reverting/edited/without-record", GINT_TO_POINTER (FALSE), test_edited);
+  g_test_add_func ("/reverting/mapping-beside-record", test_mapping_beside_record);
   g_test_add_func ("/reverting/added-and-removed", test_added_and_removed);
   g_test_add_func ("/reverting/changed-type", test_changed_type);
   return g_test_run ();

@@ -199,7 +199,7 @@ check_register (gconstpointer unused)
   g_assert_cmpstr (weft_feature_get_name (WEFT_TYPE_OP_CONTEXT), ==, "Mine");
   g_assert_cmpstr (weft_feature_get_plugin_id (WEFT_TYPE_OP_CONTEXT), ==, "runtime");
   names = weft_plugin_registry_list_names (registry, WEFT_FEATURE_KIND_FUSION);
-  g_assert_cmpuint (g_strv_length (names), ==, 1);
+  g_assert_true (g_strv_contains ((const gchar *const *) names, "Mine"));
 
   g_assert_false (weft_plugin_registry_register (registry, WEFT_FEATURE_KIND_FUSION, "Mine",
                                                  WEFT_TYPE_OP_CONTEXT, &error));

@@ -121,6 +121,14 @@ class DiffVerifyTest(unittest.TestCase):
         self.assertIn("FAILED   round trip: bytes", result.stdout)
         self.assertIn("1 of 16 elements", result.stdout)
 
+    def test_a_missing_op_is_no_fault_of_the_files(self):
+        self.convert()
+        environment = dict(os.environ, WEFT_PLUGIN_SYSTEM_PATH="")
+        result = subprocess.run([WEFT, "verify", self.out], capture_output=True, text=True, timeout=120, check=False,
+                                env=environment)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("op 'MergeModulelist' is unknown", result.stderr)
+
     def test_verify_takes_the_options_of_convert(self):
         self.convert("--dtype", "F32")
         self.weft("verify", self.out, "--source", self.source, code=3)

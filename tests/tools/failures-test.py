@@ -57,6 +57,54 @@ class FailuresTest(unittest.TestCase):
         self.assertEqual(made.read_folder(back), before)
         self.assertEqual(made.read_folder(once), made.read_folder(self.target))
 
+    def test_command_line_that_makes_no_sense(self):
+        self.make_source()
+        for words, message in (
+                (("--model-type", "nosuch"), "there is no mapping 'nosuch'"),
+                (("--strict", "missing,nonsense"), "'nonsense' is nothing to be strict about"),
+                (("--strict", "all", "--allow-missing"), "contradict each other"),
+                (("--adapter-name", "x"), "--adapter-name goes with --base")):
+            with self.subTest(words=words):
+                result = self.run_weft("convert", self.source, "-o", self.target, *words)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(message, result.stderr)
+                self.assertFalse(os.path.exists(self.target))
+
+    def test_adapter_without_its_model(self):
+        made.write_folder(self.source, [{"base_model.model.x.lora_A.weight": made.tensor("F32", (1, 1), 0)}])
+        made.write_text(os.path.join(self.source, "adapter_config.json"), "{}")
+        result = self.run_weft("convert", self.source, "-o", self.target)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("--base", result.stderr)
+
+    def test_adapter_of_a_model(self):
+        base, back = os.path.join(self.root, "base"), os.path.join(self.root, "back")
+        names = [f"base_model.model.model.layers.0.block_sparse_moe.experts.{i}.w2.lora_{matrix}.weight" for i in range(2) for matrix in "AB"]
+        made.write_folder(base, [experts(range(2))], CONFIG)
+        made.write_folder(self.source, [{name: made.tensor("F32", (1, 1), i) for i, name in enumerate(names)}])
+        os.rename(os.path.join(self.source, "model.safetensors"), os.path.join(self.source, "adapter_model.safetensors"))
+        made.write_text(os.path.join(self.source, "adapter_config.json"),
+                        json.dumps({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["w2"]}))
+        for words in (("convert", self.source, "--base", base, "--adapter-name", "mine", "-o", self.target), ("revert", self.target, "-o", back)):
+            result = self.run_weft(*words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(b"model.layers.0.mlp.experts.lora_B.mine.weight", made.read_folder(self.target)["adapter_model.safetensors"])
+        self.assertEqual(made.read_folder(back), made.read_folder(self.source))
+
+    def test_strict(self):
+        self.make_source([{**experts(range(3)), "extra.weight": made.tensor("F32", (1,), 0)}])
+        tree = os.path.join(self.root, "tree.json")
+        shapes = {"gate_up_proj": [3, 8, 4], "down_proj": [3, 4, 4]}
+        made.write_text(tree, json.dumps({"class": "MixtralForCausalLM", "model_type": "mixtral", "base_model_prefix": "model",
+                                          "tensors": [{"name": f"model.layers.0.mlp.experts.{name}", "shape": shape, "dtype": "float32"}
+                                                      for name, shape in shapes.items()]}))
+        for words, code in (((), 0), (("--strict", "missing,ignored,unused,not-reversible,open"), 0), (("--strict", "unexpected"), 1),
+                            (("--strict", "all"), 1), (("--drop-unexpected", "--strict", "not-reversible"), 1)):
+            with self.subTest(words=words):
+                result = self.run_weft("plan", "--json", self.source, "--module-tree", tree, *words)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertEqual("'extra.weight'" in result.stderr, code == 1)
+
     def test_last_expert_is_missing(self):
         made.write_folder(self.source, [experts(range(3))], {**CONFIG, "num_local_experts": 4})
         self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), "experts 0-2", "the config speaks of 4")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The weight of a patch convolution (out, in, time, height, width) as that of a linear layer, and back. */
+/* The weight of a patch convolution (out, in, time, height, width) as that of a linear layer, and back. With a kernel of two
+ * extents the patches are of images: (out, in, height, width). */
 #include "weft.h"
 
 typedef struct
@@ -21,8 +22,8 @@ add_parameters (WeftConversionOpsBaseClass *klass)
                          G_STRUCT_OFFSET (WeftConv3dLinear, in_channels));
   weft_op_class_set_parameter_flags (klass, "in-channels", WEFT_OP_PARAMETER_FLAGS_REQUIRED);
   weft_op_class_add_variant (klass, "kernel-size", "Kernel size",
-                             "Time, height and width of a patch; one number for a cube", "ax", "[3]",
-                             G_STRUCT_OFFSET (WeftConv3dLinear, kernel_size));
+                             "Time, height and width of a patch, or height and width; one number for a cube",
+                             "ax", "[3]", G_STRUCT_OFFSET (WeftConv3dLinear, kernel_size));
 }
 
 /* The one output: @tensor with another shape. */
@@ -40,6 +41,7 @@ weft_conv3d_linear_convert (WeftConversionOpsBase *base, WeftTensorGroups *input
                             GError **error)
 {
   WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
+  guint n_axes = g_variant_n_children (((WeftConv3dLinear *) base)->kernel_size) == 2 ? 4 : 5;
   const WeftShape *shape;
   WeftShape patch = { 0 };
   gint64 n_inputs;
@@ -47,10 +49,11 @@ weft_conv3d_linear_convert (WeftConversionOpsBase *base, WeftTensorGroups *input
   if (tensor == NULL)
     return NULL;
   shape = weft_tensor_get_shape (tensor);
-  if (shape->rank != 2 && shape->rank != 5)
+  if (shape->rank != 2 && shape->rank != n_axes)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "expected a weight with 5 axes (or with 2, which is done already), found %u", shape->rank);
+                   "expected a weight with %u axes (or with 2, which is done already), found %u", n_axes,
+                   shape->rank);
       return NULL;
     }
   if (!weft_shape_init (&patch, shape->dims + 1, shape->rank - 1, error)
@@ -90,15 +93,19 @@ weft_conv3d_linear_inverse_convert (WeftConversionOpsBase *base, WeftTensorGroup
 
   if (tensor == NULL)
     return NULL;
-  if ((n_sizes != 1 && n_sizes != 3) || weft_tensor_get_rank (tensor) == 0)
+  if (n_sizes < 1 || n_sizes > 3 || weft_tensor_get_rank (tensor) == 0)
     {
       g_set_error (
           error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-          "expected kernel_size as one number or as [time, height, width] and a weight with axes, found %" G_GSIZE_FORMAT
+          "expected kernel_size as one number, [height, width] or [time, height, width] and a weight with axes, found %" G_GSIZE_FORMAT
           " numbers and %u axes",
           n_sizes, weft_tensor_get_rank (tensor));
       return NULL;
     }
+  if (n_sizes == 2)
+    return reshape (
+        tensor, context,
+        (const gint64[]){ weft_tensor_get_dim (tensor, 0), self->in_channels, sizes[0], sizes[1] }, 4, error);
   return reshape (tensor, context,
                   (const gint64[]){ weft_tensor_get_dim (tensor, 0), self->in_channels, sizes[0],
                                     sizes[n_sizes / 2], sizes[n_sizes - 1] },

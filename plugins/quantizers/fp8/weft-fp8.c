@@ -68,6 +68,7 @@ weft_fp8_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *c
   weft_quantizer_base_add_part (base, ROLE_SCALE, ".weight", ".scale");
   weft_quantizer_base_add_part (base, ROLE_SCALE, ".weight", ".qscale_weight");
   weft_quantizer_base_add_part (base, ROLE_WEIGHT_SCALE, ".weight", ".weight_scale");
+  weft_quantizer_base_add_part (base, ROLE_WEIGHT_SCALE, "", "_weight_scale");
   weft_quantizer_base_add_part (base, ROLE_ACTIVATION_SCALE, ".weight", ".activation_scale");
   weft_quantizer_base_add_part (base, ROLE_ACTIVATION_SCALE, "", "_activation_scale");
   weft_quantizer_base_add_part (base, ROLE_ACTIVATION_SCALE, ".weight", ".qscale_act");
@@ -112,19 +113,20 @@ find_block (WeftFp8Quantizer *self, const WeftShape *dense, WeftTensor *scale, g
   guint first = dense->rank - 2;
 
   block[0] = block[1] = 0;
-  if (weft_tensor_get_n_elements (scale) == 1)
-    return TRUE;
-  if (dense->rank < 2 || grid->rank != dense->rank)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "a scale of shape %s is no grid over a weight of shape %s", grid_text, dense_text);
-      return FALSE;
-    }
-  if (!is_fp4 && is_grid (dense->dims[first], self->block[0], grid->dims[first])
+  if (!is_fp4 && dense->rank >= 2 && grid->rank == dense->rank
+      && is_grid (dense->dims[first], self->block[0], grid->dims[first])
       && is_grid (dense->dims[first + 1], self->block[1], grid->dims[first + 1]))
     {
       memcpy (block, self->block, sizeof self->block);
       return TRUE;
+    }
+  if (weft_tensor_get_n_elements (scale) == 1)
+    return TRUE;
+  if (dense->rank < 2 || grid->rank != dense->rank)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "a scale of shape %s is no grid over a weight of shape %s",
+                   grid_text, dense_text);
+      return FALSE;
     }
   for (guint i = 0; i < 2; i++)
     {

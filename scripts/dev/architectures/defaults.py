@@ -1,9 +1,11 @@
 """What a config class makes of the fields that a config.json leaves out, sets to null or spells in another way."""
 import json
+import random
 
 import trace
 from define import names_in
 from learn import FUNCTIONS, MISSING, Problem, Unexplained, evaluate, literal, same, tidy
+from evaluate import Raw
 from observe import Env
 from trace import plain
 
@@ -16,22 +18,36 @@ def is_json(value):
     return not (isinstance(value, str) and value.startswith("<"))
 
 
+BACKBONE = {
+    "stage_names": [f"['stem'] + ['stage' + str(i + 1) for i in range({n})]" for n in ("len(depths)", "num_hidden_layers", "len(hidden_sizes)", "len(layers)", "num_stages", "len(backbone_channels)", "len(encoder_hidden_sizes)", "len(stage_out_channels)", "len(stage_hidden_channels)", "len(layer_dims)", "len(decoder_depths)")],
+    "out_features": ["[stage_names[i] for i in raw.out_indices] if raw.out_indices is not None else [stage_names[-1]]"],
+    "out_indices": ["[i for i in range(len(stage_names)) if stage_names[i] in raw.out_features] if raw.out_features is not None else [len(stage_names) - 1]"],
+}
+
+
 class Fields:
     """Observed constructions of one config class: what was given, what came out."""
 
     def __init__(self, config_class):
         self.config_class = config_class
+        self.traced = {}
         self.seen = []  # (given {field: value}, config)
         self.default = config_class()
 
-    def add(self, given, config):
+    def add(self, given, config, traced=None):
         snapshot = trace.session_snapshot(config)
+        snapshot_traced = {}
+        if traced is not None:
+            for f, v in traced.__dict__.items():
+                if not f.startswith("_") and isinstance(v, (trace.TInt, trace.TFloat, trace.TList)) and same(plain(v), plain(config.__dict__.get(f))):
+                    snapshot_traced[f] = trace.expression_of(v)
+        self.traced[id(snapshot)] = snapshot_traced
         self.seen.append((given, snapshot))
 
     def result(self, config, field):
         try:
             value = getattr(config, field)
-        except AttributeError:
+        except Exception:  # absent, or different from layer to layer
             return MISSING
         return plain(value) if not trace.is_config(value) else MISSING
 
@@ -46,6 +62,8 @@ class Fields:
         absent = [(g, c, r) for g, c, r in rows if field not in g]
         null = [(g, c, r) for g, c, r in rows if field in g and g[field] is None]
         given = [(g, c, r) for g, c, r in rows if field in g and g[field] is not None]
+        if field in ("out_features", "out_indices") and (null or absent):
+            return {"expression": self.learn(field, [(c, r) for _, c, r in absent + null])}
         if any(not same(g[field], r) and plain(g[field]) != r for g, c, r in given) and field != "rope_parameters" and own:
             return {"default": default, "always": self.learn(field, [(c, r) for _, c, r in rows], [g.get(field, default) for g, _, _ in rows])}
         if not own and not given:
@@ -69,20 +87,24 @@ class Fields:
             names.add("id2label")
         if field == "tie_word_embeddings":
             names |= {f"{n}.{field}" for _, c in self.seen[:2] for n, v in c.__dict__.items() if trace.is_config(v) and hasattr(v, field)}
+        for e in BACKBONE.get(field, ()):  # the two name the same stages
+            if all(r is MISSING or same(evaluate(e, Env(c, {"raw": Raw(g), "given": g.get(field)})), r) for g, c in self.seen for r in [self.result(c, field)] if g.get(field) is None and hasattr(c, "stage_names")):
+                return e
         unique, kept = set(), []
         for k, (c, r) in enumerate(rows):
             env = Env(c, {} if given is None else {"given": given[k]})
-            mark = repr((r, [(n, evaluate(n, env)) for n in sorted(names)]))
+            e = self.traced.get(id(c), {}).get(field)
+            mark = repr((r, e, [(n, evaluate(n, env)) for n in sorted(names)]))
             if mark not in unique:
                 unique.add(mark)
-                kept.append((env, r))
+                kept.append((env, r, e if e != field else None))
         kept = kept[:90]
         if not kept:
             raise Unexplained(f"config field {field}: nothing observed")
-        problem = Problem([(env, []) for env, _ in kept], names)
-        values = [r for _, r in kept]
+        problem = Problem([(env, []) for env, _, _ in kept], names)
+        values = [r for _, r, _ in kept]
         try:
-            return problem.value([(v, None) for v in values])
+            return problem.value([(v, e) for _, v, e in kept])
         except Unexplained:
             if all(isinstance(v, list) for v in values):
                 return self.list_rule(field, problem, values)
@@ -97,7 +119,8 @@ class Fields:
                     observations.append((env.with_loop("i", k), []))
                     items.append(item)
             if len(items) > 240:
-                observations, items = observations[:240], items[:240]
+                keep = sorted(random.Random(1).sample(range(len(items)), 240))
+                observations, items = [observations[k] for k in keep], [items[k] for k in keep]
             inner = Problem(observations, problem.accessed)
             element = inner.value([(i, None) for i in items])
         except Unexplained as e:
@@ -135,6 +158,14 @@ def nested(config_class, default):
                         differing[f] = plain(v)
                 if differing:
                     entry["default"] = differing
+            except Exception:
+                pass
+        if entry.get("default"):
+            given = {"model_type": cls.model_type} if cls.model_type else {}
+            try:
+                made = getattr(config_class(**{name: given}), name)
+                if all(plain(made.__dict__.get(f)) == v for f, v in entry["default"].items()):
+                    entry["merge"] = True
             except Exception:
                 pass
         found[name] = entry

@@ -1,6 +1,7 @@
 """Makes definitions (the JSON form of docs/architectures.md) out of observations."""
 import ast
 import inspect
+import json
 import random
 import re
 
@@ -8,6 +9,7 @@ from transformers.activations import ACT2CLS
 
 import observe
 import trace
+from hand import HAND
 from learn import FUNCTIONS, MISSING, Problem, Unexplained, evaluate, literal, same, tidy
 
 LAYER_ARGUMENTS = {
@@ -95,13 +97,35 @@ class Definer:
             raise Unexplained(f"{key} was never observed")
         self.definitions[key] = {}
         try:
-            made = self._define(key, self.distinct(observations))
+            name = key.rsplit(".", 1)[-1]
+            made = self.by_hand(key, HAND[name]) if name in HAND else self._define(key, self.distinct(observations))
         except Unexplained as e:
             del self.definitions[key]
             self.failed[key] = f"{key.rsplit('.', 1)[-1]}: {e}" if key.rsplit(".", 1)[-1] not in str(e) else str(e)
             raise Unexplained(self.failed[key]) from None
         self.definitions[key].update(made)
         return self.definitions[key]
+
+    def by_hand(self, key, written):
+        """A definition that was written, its "@Class" resolved."""
+        made = json.loads(json.dumps(written))
+        keys = {k.rsplit(".", 1)[-1]: k for k in self.by_key}
+        todo = [made]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, dict):
+                if isinstance(node.get("module"), str) and node["module"].startswith("@"):
+                    other = keys[node["module"][1:]]
+                    self.define(other)
+                    node["module"] = "@" + other
+                    for name in list(node.get("with", {})):  # the other definition may have no use for it
+                        if name not in self.used.get(other, ()):
+                            del node["with"][name]
+                todo += list(node.values())
+            elif isinstance(node, list):
+                todo += node
+        self.used[key] = {a.partition("=")[0] for a in made.get("arguments", [])}
+        return made
 
     def distinct(self, observations):
         seen, kept = {}, []
@@ -146,12 +170,54 @@ class Definer:
         children = self.children(problem, [o.items for o in observations])
         if children:
             made["children"] = children
+        self.replacements(problem, observations, made)
+        self.stars(problem, observations, made)
         argument_names = set().union(*[set(o.env.args) for o in observations]) - {"config"}
         used = names_used(made) & argument_names
         self.used[key] = used
         if used:
             made = {"class": made["class"], "arguments": self.arguments(cls, used), **{k: v for k, v in made.items() if k != "class"}}
         return made
+
+    def stars(self, problem, observations, made):
+        """Modules that this constructor put into, or took out of, the members of lists that others had made."""
+        for pattern in sorted({p for o in observations for p in o.starred}):
+            taken = set().union(*[set(o.env.args) for o in observations]) | problem.accessed
+            loop = next(n for n in LOOPS if n not in taken)
+            rows, items = [], []
+            for o in observations:
+                for k, node in o.starred.get(pattern, ()):
+                    rows.append((o.env.with_loop(loop, k), o.pool))
+                    items.append({pattern: node} if node is not None else {})
+            for entry in self.children(Problem(rows, problem.accessed, problem.conditions), items):
+                made.setdefault("children", []).append({"name": entry.pop("name"), "index": loop, **entry})
+
+    def replacements(self, problem, observations, made):
+        """Layers below a child that this constructor exchanged for a class of its own."""
+        marks = sorted({m for o in observations for m in o.replaced})
+        for mark in marks:
+            child, old, key = mark
+            self.define(key)
+            pairs = [p for o in observations for p in o.replaced.get(mark, ())]
+            arguments = {}
+            for name in sorted(self.used.get(key, ())):
+                same_as = next((n for n in pairs[0][0] if all(same(a.get(n), b.get(name)) for a, b in pairs)), None)
+                values = {repr(b.get(name)) for _, b in pairs}
+                if len(values) == 1:
+                    arguments[name] = values.pop()
+                elif same_as:
+                    arguments[name] = same_as
+                else:
+                    raise Unexplained(f"{old} is replaced, argument {name} cannot be told")
+            one = {"module": "@" + key}
+            if arguments:
+                one["with"] = arguments
+            condition = self.condition(problem, [k for k, o in enumerate(observations) if mark in o.replaced])
+            if condition != "True":
+                one["if"] = condition
+            for entry in made.get("children", []):
+                if entry["name"] == child:
+                    entry.setdefault("replace", {})[old] = one
 
     def arguments(self, cls, used):
         """Arguments in the constructor's order, with their defaults."""
@@ -171,7 +237,8 @@ class Definer:
     def tensors(self, problem, lists):
         by_name = [{t["name"]: t for t in tensors} for tensors in lists]
         found = []
-        for name in merged([[t["name"] for t in tensors] for tensors in lists]):
+        free = {t["name"] for tensors in lists for t in tensors if not t["persistent"]}
+        for name in merged([[t["name"] for t in tensors] for tensors in lists], free):
             variants = {}
             for k, tensors in enumerate(by_name):
                 if name in tensors:
@@ -220,6 +287,8 @@ class Definer:
     def child(self, problem, name, nodes):
         """The entries for a name: one a variant."""
         entries = []
+        if re.search(r"\.\d+\.", "." + name + ".") and "." in name:
+            raise Unexplained(f"{name} is changed from outside, in a list")
         for variant, where in self.variants(problem, nodes):
             condition = self.condition(problem, where)
             part = problem.subset(where)
@@ -242,11 +311,15 @@ class Definer:
         if quiet and len({nodes[k]["cls"] for k in quiet}) >= 1:
             part = problem.subset(quiet)
             classes = [nodes[k]["cls"] for k in quiet]
-            if not all(c in ("Identity", "Dropout") for c in classes):
-                for n, values in part.names().items():
-                    if all(isinstance(v, str) and ACTIVATION_CLASS.get(v) == c for v, c in zip(values, classes)):
-                        groups[("activation", n)] = quiet
-                        break
+            best = None
+            for n, values in part.names().items():
+                matching = [k for k, v, c in zip(quiet, values, classes) if isinstance(v, str) and ACTIVATION_CLASS.get(v) == c]
+                clash = [k for k, v, c in zip(quiet, values, classes) if isinstance(v, str) and v in ACTIVATION_CLASS and ACTIVATION_CLASS[v] != c]
+                varied = len({nodes[k]["cls"] for k in matching})
+                if matching and (not clash or varied > 2) and (best is None or (len(matching), varied) > best[0]):
+                    best = ((len(matching), varied), n, matching)
+            if best is not None and (len(best[2]) == len(quiet) or best[0][1] > 1):
+                groups[("activation", best[1])] = best[2]
         done = set(k for w in groups.values() for k in w)
         for k, node in nodes.items():
             if k in done:
@@ -261,6 +334,8 @@ class Definer:
                 kind = ("parametrized", node["key"])
             elif node["kind"] == "box":
                 kind = ("box", node["cls"])
+            elif node["kind"] == "removed":
+                kind = ("removed",)
             else:
                 kind = ("inline", node["key"])
             groups.setdefault(kind, []).append(k)
@@ -279,6 +354,8 @@ class Definer:
             elif variant[2].startswith("torch."):
                 made["module"] = variant[1]
             return [made]
+        if kind == "removed":
+            return [{"remove": True}]
         if kind == "auto":
             made = {"auto": variant[1]}
             made.update(self.config_of(problem, nodes, None))
@@ -399,6 +476,11 @@ class Definer:
             except Unexplained as error:
                 raise Unexplained(f"argument {name}: {error}") from None
             arguments[name] = e
+        types = {n.get("dtype") for n in nodes}
+        if len(types) > 1:
+            raise Unexplained("its dtype follows the config")
+        if types != {None}:
+            made["dtype"] = types.pop()
         if kind == "parametrized":
             arguments["dim"] = problem.value([(n["dim"], None) for n in nodes])
         if arguments:
@@ -474,8 +556,14 @@ def names_of(items):
     return [(n, i["cls"], names_of(i["items"]) if "items" in i else ()) for n, i in items.items()]
 
 
-def merged(orders):
-    """One order that all given orders agree with."""
+def merged(orders, free=()):
+    """One order that all given orders agree with; names in free may stand in any."""
+    if free:
+        try:
+            return merged(orders)
+        except Unexplained:
+            every = list(dict.fromkeys(n for o in orders for n in o))
+            return merged([[n for n in o if n not in free] for o in orders]) + sorted(n for n in every if n in free)
     result = []
     for order in sorted({tuple(o) for o in orders}, key=len, reverse=True):
         position = 0

@@ -5,7 +5,7 @@ import json
 import os
 import re
 
-from learn import FUNCTIONS
+from learn import FUNCTIONS, Global
 
 
 class Wrong(Exception):
@@ -51,6 +51,8 @@ class Config:
         return self._cache[name]
 
     def _resolve(self, name):
+        if name == "raw":
+            return Raw(self._raw)
         if name == "model_type":
             return self._data.file_of(self._type)["models"][self._type].get("model_type", self._type)
         nested = self._rules.get("configs", {}).get(name)
@@ -79,6 +81,8 @@ class Config:
 
     def _nested(self, name, nested):
         raw = self._raw.get(name)
+        if nested.get("derived"):
+            return None if name in self._raw else Config(self._data, self._raw, nested["model_type"], {"model_type": self.model_type})
         if raw is None:
             if nested.get("null") and (name not in self._raw or True):
                 return None
@@ -86,12 +90,22 @@ class Config:
             model_type = nested["model_type"]
         else:
             model_type = raw.get("model_type", nested.get("model_type")) if nested.get("auto") else nested["model_type"]
-            if nested.get("auto") and model_type != nested.get("model_type"):
-                pass
+            if nested.get("merge"):
+                raw = {**nested.get("default", {}), **raw}
         return Config(self._data, raw, model_type)
 
     def evaluate(self, expression):
         return evaluate(expression, Scope(self, {}))
+
+
+class Raw:
+    """config.json as it is; what is not there is None."""
+
+    def __init__(self, raw):
+        self._raw = raw
+
+    def __getattr__(self, name):
+        return self._raw.get(name)
 
 
 class Scope:
@@ -115,7 +129,7 @@ def evaluate(expression, scope):
     if not isinstance(expression, str):
         return expression
     try:
-        return eval(_compiled(expression), FUNCTIONS, scope)
+        return eval(_compiled(expression), Global(scope) if " for " in expression else FUNCTIONS, scope)
     except Wrong:
         raise
     except Exception as e:
@@ -170,7 +184,7 @@ class Data:
 
 
 class Node:
-    __slots__ = ("cls", "bases", "attributes", "tensors", "children", "model", "file", "config", "definition")
+    __slots__ = ("names", "cls", "bases", "attributes", "tensors", "children", "model", "file", "config", "definition")
 
     def __init__(self, cls):
         self.cls, self.bases, self.attributes, self.tensors, self.children, self.model, self.file, self.config = cls, None, {}, [], {}, None, None, None
@@ -185,6 +199,8 @@ class Builder:
 
     def model(self, file, key, config, arguments, path):
         entry = file["classes"][key]
+        if "module" not in entry:
+            raise Wrong(f"{path}: {key} is only outlined")
         node = self.definition(file, self.find(file, entry["module"]), config, arguments, path)
         node.cls = self.name(file, key)
         node.bases = self.data.bases(file, entry["bases"])
@@ -211,6 +227,7 @@ class Builder:
     def fill(self, file, definition, scope, path):
         cls = self.name(file, definition["class"])
         node = Node(cls)
+        node.names = scope.names
         node.bases = self.data.bases(file, definition.get("bases", ["Module"]))
         key = definition["class"]
         if key in file["classes"]:
@@ -240,6 +257,27 @@ class Builder:
 
     def child(self, file, parent, child, scope, path):
         name = child["name"]
+        if ".*." in name:  # in every member of a list
+            before, after = name.split(".*.")
+            box = parent
+            for part in before.split("."):
+                if part not in box.children:
+                    return
+                box = box.children[part]
+            for k in list(box.children):
+                self.child(file, box, {**{x: v for x, v in child.items() if x != "index"}, "name": f"{k}.{after}"}, Scope(scope.config, {**scope.names, child["index"]: int(k)}), path)
+            return
+        if "." in name:  # in a module further down
+            *inner, name = name.split(".")
+            for part in inner:
+                if part not in parent.children:
+                    raise Wrong(f"{path}: no module {child['name']}")
+                parent = parent.children[part]
+            path = ".".join([path, *inner]) if path else ".".join(inner)
+        if child.get("remove"):
+            if "if" not in child or evaluate(child["if"], scope):
+                parent.children.pop(name, None)
+            return
         if "repeat" in child:
             if "when" in child and not evaluate(child["when"], scope):
                 return
@@ -250,7 +288,26 @@ class Builder:
             return
         if "if" in child and not evaluate(child["if"], scope):
             return
-        parent.children[name] = self.one(file, child, scope, f"{path}.{name}" if path else name)
+        made = self.one(file, child, scope, f"{path}.{name}" if path else name)
+        if "dtype" in child:
+            self.convert(made, child["dtype"])
+        for cls, other in child.get("replace", {}).items():
+            if "if" not in other or evaluate(other["if"], scope):
+                self.replace(file, made, cls, other, path)
+        parent.children[name] = made
+
+    def convert(self, node, dtype):
+        node.tensors = [(n, s, d or dtype, p, b) for n, s, d, p, b in node.tensors]
+        for c in node.children.values():
+            self.convert(c, dtype)
+
+    def replace(self, file, node, cls, other, path):
+        for name, c in node.children.items():
+            if c.cls == cls:
+                scope = Scope(None, c.names)
+                node.children[name] = self.definition(file, self.find(file, other["module"]), None, {k: evaluate(v, scope) for k, v in other.get("with", {}).items()}, path)
+            else:
+                self.replace(file, c, cls, other, path)
 
     def repeat(self, file, box, child, scope, path):
         count = evaluate(child["repeat"], scope)
@@ -259,6 +316,8 @@ class Builder:
             if "if" in child and not evaluate(child["if"], inner):
                 continue
             made = self.one(file, child, inner, f"{path}.{k}")
+            if "dtype" in child:
+                self.convert(made, child["dtype"])
             box.children[str(k)] = made
         if "if" in child:
             box.children = dict(sorted(box.children.items(), key=lambda x: int(x[0])))

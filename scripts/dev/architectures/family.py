@@ -5,7 +5,8 @@ import re
 import time
 
 import torch
-from transformers.models.auto import auto_factory, modeling_auto
+from transformers import PreTrainedModel
+from transformers.models.auto import auto_factory
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 
 import defaults
@@ -14,6 +15,8 @@ import observe
 import reference
 import sample
 import trace
+from hand import DERIVED, RULES
+from trace import plain
 from define import names_in, names_used
 from learn import Problem, Unexplained
 
@@ -89,7 +92,7 @@ class Family:
         self.unbuildable = {}
         self.fields = {}
         self.prefix = prefix_of(self.classes)
-        self.counts = {}
+        self.outlines = {}  # {class: its sub-models on the first config}
 
     # --- observing ---
 
@@ -127,7 +130,19 @@ class Family:
             sampler.relevant = sorted(relevant)
             if not working:
                 continue
-            total = max(rounds, 3 * len(working) + 8)
+            base = dict(sampler.base)
+            for known in sampler.seeds[:2]:
+                sampler.base = flattened(known)
+                for cls in working[:4]:
+                    try:
+                        self.keep(self.builder(cls)(sampler.make({})), relevant)
+                    except Exception:
+                        continue
+                result, changes = sampler.attempt(self.builder(working[0]), 0.2)
+                if result is not None:
+                    self.keep(result, relevant)
+            sampler.base = base
+            total = max(rounds, 2 * len(working) + 6)
             for k in range(total):
                 if time.time() - started > seconds and k >= 2 * len(working) + 6:
                     break
@@ -143,9 +158,9 @@ class Family:
                 if time.time() - started > seconds * 1.5:
                     break
                 options = sampler.proposals(key, sampler.base.get(key, sampler.fields.get(key)))
-                if sampler.tries.get(key, 0) - sampler.fails.get(key, 0) >= 4 or not options:
+                if sampler.tries.get(key, 0) - sampler.fails.get(key, 0) >= 3 or not options:
                     continue
-                for value in options[:2]:
+                for value in options[:1]:
                     try:
                         changes = sampler.refit({key: value})
                         self.keep(self.builder(working[0])(sampler.make(changes)), relevant)
@@ -177,14 +192,19 @@ class Family:
             except Exception as e:
                 error = e
                 sampler.base = base
-        result, problem = sampler.attempt(self.builder(cls), 0.5, tries=4)
-        if result is not None:
-            return result, {}
+        for strength in (0.5, 0.3, 0.6, 0.4, 0.3, 0.5, 0.2, 0.7):
+            result, problem = sampler.attempt(self.builder(cls), strength, tries=5)
+            if result is not None:
+                return result, {}
         return None, error
 
     def keep(self, result, relevant):
         module, session, seen = result
         self.observations += seen
+        if type(module).__name__ not in self.outlines:
+            self.outlines[type(module).__name__] = [
+                {"path": path, "class": type(m).__name__, "model_type": m.config.model_type, "base_model_prefix": m.base_model_prefix or ""}
+                for path, m in module.named_modules() if isinstance(m, PreTrainedModel)]
         relevant |= {(p, f) for p, f in session.looked_at}
         del module
 
@@ -228,8 +248,6 @@ class Family:
         classes = {}
         for key in done:
             cls = observe.CLASSES[key]
-            from transformers import PreTrainedModel
-
             if issubclass(cls, PreTrainedModel):
                 name = self.definition_name(key)
                 made = modules[name]
@@ -292,7 +310,7 @@ class Family:
         names -= set(define.LOOPS) | {"config"}
         return names | set(extra)
 
-    def write_configs(self, extra, rounds=50):
+    def write_configs(self, extra, rounds=50, again=True):
         used = self.config_fields(extra)
         todo = dict(self.configs)
         for _, config_class in self.classes:
@@ -311,6 +329,9 @@ class Family:
                 entry["model_type"] = cls.model_type
             done[key] = entry
         self.file["models"] = dict(sorted(done.items()))
+        more = {n for e in done.values() for rule in e["config"]["fields"].values() if isinstance(rule, dict) for k in ("expression", "always", "absent") if k in rule for n in attributes_in(rule[k])}
+        if again and more - used:  # rules that look into nested configs
+            self.write_configs(set(extra) | more, rounds, again=False)
 
     def config_entry(self, cls, default, used, rounds):
         sampler = self.samplers.get(cls)
@@ -347,6 +368,14 @@ class Family:
                     for k in ("expression", "always", "absent"):
                         if k in rule:
                             wanted |= names_in(rule[k]) - {"i"}
+        try:
+            if default.num_labels != 2 and default.num_labels is not None:
+                rules["num_labels"] = {"expression": f"len(id2label) if id2label is not None else {int(default.num_labels)}"}
+        except Exception:
+            pass
+        for f, rule in RULES.get(cls.__name__, {}).items():
+            rules[f] = rule
+            problems.pop(f, None)
         config["fields"] = dict(sorted(rules.items()))
         if problems:
             self.field_problems = getattr(self, "field_problems", {})
@@ -363,10 +392,12 @@ class Family:
                 one = {}
                 if entry["class"] is not None:
                     one["model_type"] = config_key(entry["class"])
-                for k in ("auto", "null", "default"):
+                for k in ("auto", "null", "merge", "default"):
                     if entry.get(k):
                         one[k] = entry[k]
                 config["configs"][name] = one
+        for name, model_type in DERIVED.get(cls.__name__, {}).items():
+            config.setdefault("configs", {})[name] = {"model_type": model_type, "derived": True}
         made = {"config": config}
         autos = auto_of(cls)
         known = {c.__name__ for c, _ in self.defined}
@@ -452,18 +483,24 @@ def observe_config(sampler, observed, used, rounds):
     rng = sampler.random
     relevant = sampler.relevant
     keys = [k for k in sampler.fields if k[0] == () and (k[1] in used or k in (relevant or ()) or isinstance(sampler.fields[k], (int, list)) or sampler.fields[k] is None)]
-    keys = [k for k in keys if not sample.NEVER.search(k[1]) or k[1] in used]
-    nested = sorted({k[0] for k in sampler.fields if k[0]})
+    keys = [k for k in keys if not sample.NEVER.search(k[1]) or (k[1] in used and k[1] != "stage_names")]
+    inject_config(cls)
     for n in range(rounds):
         changes = {}
+        if n % 2 == 0 and n:  # lists of one length together
+            sampler.relevant, kept = keys, sampler.relevant
+            changes = sampler.random_changes(0.25)
+            sampler.relevant = kept
         for key in keys:
-            if rng.random() < (0.0 if n == 0 else 0.35):
+            if rng.random() < (0.0 if n == 0 else 0.3):
                 options = sampler.proposals(key, sampler.fields[key])
+                if sample.LAYERS.search(key[1]) and isinstance(sampler.fields[key], int) and rng.random() < 0.6:
+                    options = [7, 9, 12, 13, 24, 30]
                 if options:
-                    changes[key] = rng.choice(options)
+                    changes.setdefault(key, rng.choice(options))
                 elif sampler.fields[key] is not None:
-                    changes[key] = sampler.fields[key]
-            elif rng.random() < 0.08 and n:
+                    changes.setdefault(key, sampler.fields[key])
+            elif rng.random() < 0.06 and n:
                 changes[key] = None
         if n % 3:
             for key in sampler.fields:
@@ -476,10 +513,36 @@ def observe_config(sampler, observed, used, rounds):
             try:
                 config = sampler.make(changes)
                 given = {k: v for k, v in sampler.last.items()}
-                observed.add({cls.attribute_map.get(k, k): v for k, v in given.items()}, config)
+                observed.add({cls.attribute_map.get(k, k): v for k, v in given.items()}, config, traced_config(sampler, given))
+                if n % 4 == 0:  # as it is saved
+                    saved = json.loads(config.to_json_string(use_diff=False))
+                    observed.add({cls.attribute_map.get(k, k): v for k, v in saved.items()}, cls.from_dict(json.loads(json.dumps(saved))))
                 break
             except Exception:
                 if not changes:
                     break
                 changes = {k: v for k, v in changes.items() if rng.random() < 0.5}
         sampler.base = base
+
+
+def inject_config(cls):
+    import sys
+
+    module = sys.modules[cls.__module__]
+    for key, value in trace.TRACED.items():
+        vars(module).setdefault(key, value)
+
+
+def traced_config(sampler, given):
+    """The same config made of numbers that carry the names of their fields."""
+    cls = sampler.config_class
+    arguments = {}
+    for (path, field), value in sampler.fields.items():
+        if path == () and field in cls.__dataclass_fields__ and field not in given and isinstance(value, (int, float, list)) and not isinstance(value, bool) and not sample.NEVER.search(field):
+            arguments[field] = trace.wrap(value, field)
+    for field, value in given.items():
+        arguments[field] = trace.wrap(value, field) if isinstance(value, (int, float, list)) and not isinstance(value, bool) else json.loads(json.dumps(plain(value)))
+    try:
+        return cls(**arguments)
+    except Exception:
+        return None

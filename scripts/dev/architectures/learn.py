@@ -24,6 +24,17 @@ FUNCTIONS = {
     "True": True, "False": False, "None": None, "true": True, "false": False, "null": None, "__builtins__": {},
 }
 
+class Global(dict):
+    """Globals for expressions with a comprehension, whose inner names Python does not look up among the locals."""
+
+    def __init__(self, env):
+        dict.__init__(self, FUNCTIONS)
+        self.env = env
+
+    def __missing__(self, name):
+        return self.env[name]
+
+
 _code = {}
 _values = {}
 MISSING = object()
@@ -46,10 +57,18 @@ def evaluate(expression, env):
     if code is False:
         return MISSING
     try:
-        value = eval(code, FUNCTIONS, env)
+        value = eval(code, Global(env) if " for " in expression else FUNCTIONS, env)
     except Exception:
         return MISSING
     return trace.plain(value) if not isinstance(value, (int, float, str, bool, type(None))) or isinstance(value, (trace.TInt, trace.TFloat)) else value
+
+
+def near(a, b):
+    if a is MISSING:
+        return False
+    if isinstance(b, list):
+        return isinstance(a, list) and len(a) == len(b) and all(near(x, y) for x, y in zip(a, b))
+    return isinstance(a, (int, float)) and abs(a - b) < 1e-4 and (a > 0) == (b > 0)
 
 
 def same(a, b):
@@ -125,11 +144,11 @@ def literal(value):
 
 SKIP = {
     "model_type", "name_or_path", "gradient_checkpointing", "base_model_tp_plan", "base_model_ep_plan", "base_model_pp_plan", "base_model_fsdp_plan", "auto_map", "dtype",
-    "sub_configs", "to_dict", "dict_dtype_to_str", "quantization_config", "is_heterogeneous", "get_text_config", "attribute_map", "to_diff_dict", "pad_token_id",
+    "sub_configs", "to_dict", "dict_dtype_to_str", "quantization_config", "get_text_config", "attribute_map", "to_diff_dict", "pad_token_id",
     "bos_token_id", "eos_token_id", "initializer_range", "torch_dtype", "decoder_start_token_id", "architectures", "return_dict", "use_return_dict", "label2id",
-    "output_attentions", "output_hidden_states", "has_no_defaults_at_init", "keys_to_ignore_at_inference", "generator", "rope_parameters", "transformers_version",
+    "output_attentions", "output_hidden_states", "has_no_defaults_at_init", "keys_to_ignore_at_inference", "generator", "is_heterogeneous", "transformers_version",
     "chunk_size_feed_forward", "problem_type", "sub_configs_defaults", "get_text_config_dict", "eps", "rms_norm_eps", "layer_norm_eps", "device",
-    "attention_dropout", "hidden_dropout_prob", "use_cache", "per_layer_config",
+    "attention_dropout", "use_cache", "per_layer_config",
 }
 
 
@@ -223,6 +242,8 @@ class Problem:
         for n, values in varied.items():
             if any(v is None for v in values):
                 add(f"{n} is not None", [v is not None for v in values])
+                for c in sorted({v for v in values if isinstance(v, int) and not isinstance(v, bool)})[:5]:
+                    add(f"{n} == {c}", [v == c and not isinstance(v, bool) for v in values])
             texts = sorted({v for v in values if isinstance(v, str)})
             for text in texts[:12]:
                 add(f"{n} == {text!r}", [v == text for v in values])
@@ -248,6 +269,9 @@ class Problem:
                     add(f"({i} + 1) % {f} == 0")
                     add(f"{i} % {f} == 0")
             add(f"{i} % 2 == 0")
+            for c in (2, 3, 4, 5, 6, 7, 8):
+                add(f"({i} + 1) % {c} == 0")
+                add(f"{i} % {c} == 0")
             for c in range(6):
                 add(f"{i} < {c}")
                 add(f"{i} == {c}")
@@ -261,13 +285,18 @@ class Problem:
         for n, values in names.items():
             if n in lists and n in varied:
                 add(f"len({n}) > 0")
+                for text in sorted({x for v in values for x in v if isinstance(x, str)})[:12]:
+                    add(f"{text!r} in {n}")
+            elif n in varied and all(isinstance(v, dict) for v in values):
+                for text in sorted({x for v in values for x in v if isinstance(x, str)})[:30]:
+                    add(f"{text!r} in {n}")
         for n, values in varied.items():
             kinds = {type(v) for v in values}
             if bool in kinds and (str in kinds or type(None) in kinds or list in kinds or int in kinds):
                 add(n)
         return found
 
-    def predicate(self, true, false, atoms=None):
+    def predicate(self, true, false, atoms=None, quick=False):
         """The smallest predicate that holds on mask true and fails on mask false."""
         if not false:
             return "True"
@@ -289,6 +318,7 @@ class Problem:
         for cut, e in useful.items():
             literals.append((cut, e, len(e)))
             literals.append((care & ~cut, negate(e), len(e) + 4))
+        literals = sorted(literals, key=lambda x: x[2])[: 60 if quick else 160]
         # both of two, either of two
         wide = [(m, e) for m, e, _ in literals if m & true == true]  # holds wherever it must
         narrow = [(m, e) for m, e, _ in literals if m & false == 0]  # fails wherever it must
@@ -300,15 +330,24 @@ class Problem:
             for b in range(a + 1, len(narrow)):
                 if (narrow[a][0] | narrow[b][0]) & true == true:
                     return f"({narrow[a][1]}) or ({narrow[b][1]})"
-        if len(wide) <= 60:
+        if quick:
+            raise Unexplained("no simple condition")
+        if len(wide) <= 40:
             for a in range(len(wide)):
                 for b in range(a + 1, len(wide)):
                     both = wide[a][0] & wide[b][0] & false
                     for c in range(b + 1, len(wide)):
                         if both & wide[c][0] == 0:
                             return f"({wide[a][1]}) and ({wide[b][1]}) and ({wide[c][1]})"
+        if len(narrow) <= 40:
+            for a in range(len(narrow)):
+                for b in range(a + 1, len(narrow)):
+                    both = true & ~(narrow[a][0] | narrow[b][0])
+                    for c in range(b + 1, len(narrow)):
+                        if both & ~narrow[c][0] == 0:
+                            return f"({narrow[a][1]}) or ({narrow[b][1]}) or ({narrow[c][1]})"
         # a decision tree of limited depth
-        tree = self._tree(true, false, literals, 3)
+        tree = self._tree(true, false, literals, 4)
         if tree is None:
             raise Unexplained(f"no condition over {len(atoms)} candidates tells {bin(true).count('1')} from {bin(false).count('1')} observations")
         return tree
@@ -331,7 +370,7 @@ class Problem:
                 continue
             score = min(bin(left[0]).count("1"), bin(left[1]).count("1")) + min(bin(right[0]).count("1"), bin(right[1]).count("1"))
             pure = (not left[0] or not left[1]) + (not right[0] or not right[1])
-            key = (-pure, score, size)
+            key = (score - 0.5 * pure, size)
             if best is None or key < best[0]:
                 best = (key, m, e)
         if best is None:
@@ -414,6 +453,9 @@ class Problem:
                 masks[e] = mask
             for e in self.compositions(values):
                 return tidy(e)
+        if all(isinstance(v, float) or v == 0 for v in values) or all(isinstance(v, list) and all(isinstance(x, float) for x in v) for v in values):
+            for e in self.ramps(values):
+                return tidy(e)
         if len(distinct) <= 6:
             for d in distinct:
                 masks.setdefault(literal(d), sum(1 << k for k, v in enumerate(values) if same(v, d)))
@@ -428,7 +470,7 @@ class Problem:
             elif all(isinstance(x, list) for x in v):
                 ints[f"len({n})"] = [len(x) for x in v]
                 if all(len(x) > 0 and isinstance(x[0], int) for x in v):
-                    for k, text in ((0, "[0]"), (1, "[1]"), (-1, "[-1]")):
+                    for k, text in ((0, "[0]"), (1, "[1]"), (2, "[2]"), (-1, "[-1]")):
                         if all(len(x) > abs(k) and isinstance(x[k], int) for x in v):
                             ints[f"{n}{text}"] = [x[k] for x in v]
                     if all(isinstance(y, int) for x in v for y in x):
@@ -436,16 +478,18 @@ class Problem:
         single = [("{0}", lambda a: a)]
         for c in (1, 2, 3, 4, 5, 6, 8):
             single += [(f"{{0}} + {c}", lambda a, c=c: a + c), (f"{{0}} - {c}", lambda a, c=c: a - c), (f"{c} * {{0}}", lambda a, c=c: a * c), (f"{{0}} // {c}", lambda a, c=c: a // c)]
-        single += [("2 * {0} - 1", lambda a: 2 * a - 1), ("2 * {0} + 1", lambda a: 2 * a + 1), ("{0} ** 2", lambda a: a * a), ("{0} ** 2 + 1", lambda a: a * a + 1), ("({0} + 1) // 2", lambda a: (a + 1) // 2), ("2 ** {0}", lambda a: 2 ** a if 0 <= a < 40 else None)]
+        single += [("2 * {0} - 1", lambda a: 2 * a - 1), ("2 * {0} + 1", lambda a: 2 * a + 1), ("{0} ** 2", lambda a: a * a), ("{0} ** 4", lambda a: a ** 4), ("(2 * {0} - 1) ** 2", lambda a: (2 * a - 1) ** 2), ("(2 * {0} - 1) ** 2 + 3", lambda a: (2 * a - 1) ** 2 + 3), ("{0} ** 2 + 1", lambda a: a * a + 1), ("({0} + 1) // 2", lambda a: (a + 1) // 2), ("2 ** {0}", lambda a: 2 ** a if 0 <= a < 40 else None)]
         for text, function in single:
             for n, v in ints.items():
                 if [function(x) for x in v] == values:
                     yield text.format(n)
         pairs = [
             ("{0} * {1}", lambda a, b: a * b, True), ("{0} + {1}", lambda a, b: a + b, True), ("{0} // {1}", lambda a, b: a // b if b else None, False), ("{0} - {1}", lambda a, b: a - b, False),
-            ("{0} // {1} // 2", lambda a, b: a // b // 2 if b else None, False), ("{0} * {1} * 2", lambda a, b: 2 * a * b, True), ("({0} // {1}) ** 2", lambda a, b: (a // b) ** 2 if b else None, False),
+            ("{0} // {1} // 2", lambda a, b: a // b // 2 if b else None, False), ("{0} // {1} // 4", lambda a, b: a // b // 4 if b else None, False), ("{0} // {1} // 8", lambda a, b: a // b // 8 if b else None, False), ("{0} * {1} * 2", lambda a, b: 2 * a * b, True), ("({0} // {1}) ** 2", lambda a, b: (a // b) ** 2 if b else None, False),
             ("({0} // {1}) ** 2 + 1", lambda a, b: (a // b) ** 2 + 1 if b else None, False), ("{0} + 2 * {1}", lambda a, b: a + 2 * b, False), ("{0} + {1} + 1", lambda a, b: a + b + 1, True),
             ("{0} ** 2 * {1}", lambda a, b: a * a * b, False), ("{0} * {1} + 1", lambda a, b: a * b + 1, True), ("max({0}, {1})", max, True), ("min({0}, {1})", min, True),
+            ("({0} * {1}) ** 2", lambda a, b: (a * b) ** 2, True), ("(2 * {0} - 1) * (2 * {1} - 1)", lambda a, b: (2 * a - 1) * (2 * b - 1), True), ("(2 * {0} - 1) * (2 * {1} - 1) + 3", lambda a, b: (2 * a - 1) * (2 * b - 1) + 3, True),
+            ("({0} * {1} + 1)", lambda a, b: a * b + 1, True), ("{0} * {1} // 2", lambda a, b: a * b // 2, True), ("{0} * ({1} + 1)", lambda a, b: a * (b + 1), False), ("{0} * {1} ** 2", lambda a, b: a * b * b, False), ("{0} ** 2 // {1} ** 2", lambda a, b: a * a // (b * b) if b else None, False),
             ("{0} - {1} + 1", lambda a, b: a - b + 1, False), ("{0} * 2 ** {1}", lambda a, b: a * 2 ** b if 0 <= b < 30 else None, False), ("{0} // 2 ** {1}", lambda a, b: a // 2 ** b if 0 <= b < 30 else None, False),
         ]
         items = list(ints.items())
@@ -457,6 +501,26 @@ class Problem:
                     if function(v[0], w[0]) == values[0] and [function(x, y) for x, y in zip(v, w)] == values:
                         yield text.format(n, m)
 
+    def ramps(self, values):
+        """Rates that grow evenly over the layers of all stages; only whether they are 0 matters for the tree."""
+        names = self.names()
+        rates = [n for n, v in names.items() if all(isinstance(x, float) or x == 0 for x in v if not isinstance(x, bool)) and not any(isinstance(x, (bool, list, str)) or x is None for x in v)]
+        rates = [n for n in rates if any(isinstance(x, float) for x in names[n])]
+        ints = [n for n, v in names.items() if all(isinstance(x, int) and not isinstance(x, bool) for x in v)]
+        lists = [n for n, v in names.items() if all(isinstance(x, list) and x and all(isinstance(y, int) for y in x) for x in v)]
+        loops = [n for n in ints if n in self.observations[0][0].loops or n in self.observations[0][0].args]
+        counts = [(f"sum({n})", n) for n in lists] + [(n, None) for n in ints if n not in loops]
+        places = [(i, None) for i in loops] + [(f"(sum({n}[:{i}]) + {j})", n) for n in lists for i in loops for j in loops if i != j]
+        for r in rates:
+            if isinstance(values[0], list):
+                forms = [f"[{r} * (sum({n}[:{i}]) + k) / max(sum({n}) - 1, 1) for k in range({n}[{i}])]" for n in lists for i in loops]
+                forms += [f"[{r} * k / max({c} - 1, 1) for k in range({c})]" for c, _ in counts]
+            else:
+                forms = [f"{r} * {p} / max({c} - 1, 1)" for p, a in places for c, b in counts if a is None or a == b] + [f"{r} * ({p} + 1) / {c}" for p, a in places for c, b in counts if a is None or a == b]
+            for e in forms:
+                if all(near(evaluate(e, env), v) for (env, _), v in zip(self.observations, values)):
+                    yield e
+
     def _choose(self, masks, full, depth):
         """e1 if p else e2, out of expressions that hold on parts."""
         ranked = sorted(((m, e) for e, m in masks.items() if m), key=lambda x: (-bin(x[0]).count("1"), not _symbolic(x[1]), len(x[1])))[:40]
@@ -466,12 +530,14 @@ class Problem:
         if depth == 0 or not ranked:
             raise Unexplained("no expression explains the values")
         atoms = self.atoms()
+        calls = 0
         for a in range(len(ranked)):
             for b in range(a + 1, len(ranked)):
                 (m1, e1), (m2, e2) = ranked[a], ranked[b]
                 if m1 | m2 == full:
+                    calls += 1
                     try:
-                        p = self.predicate(full & ~m2, full & ~m1, atoms)
+                        p = self.predicate(full & ~m2, full & ~m1, atoms, quick=calls > 6)
                     except Unexplained:
                         continue
                     if p == "True":
@@ -479,7 +545,7 @@ class Problem:
                     if p == "False":
                         return e2
                     return f"({e1}) if ({p}) else ({e2})"
-        for m, e in ranked[:8]:
+        for m, e in ranked[:5]:
             rest = [k for k in range(len(self.observations)) if not m >> k & 1]
             part = self.subset(rest)
             squeezed = {x: sum(1 << i for i, k in enumerate(rest) if masks[x] >> k & 1) for x in masks}

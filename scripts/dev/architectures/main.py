@@ -19,13 +19,21 @@ import sample
 
 
 def known_configs(folder):
+    """{model type: configs, nested ones too}"""
     found = {}
+
+    def add(config):
+        if isinstance(config, dict) and "model_type" in config and config not in found.setdefault(config["model_type"], []):
+            found[config["model_type"]].append(config)
+        for v in config.values():
+            if isinstance(v, dict):
+                add(v)
+
     if folder:
         for name in sorted(os.listdir(folder)):
             path = os.path.join(folder, name, "config.json")
             if os.path.exists(path):
-                config = json.load(open(path))
-                found.setdefault(config["model_type"], []).append(config)
+                add(json.load(open(path)))
     return found
 
 
@@ -49,18 +57,28 @@ def families(options):
                 continue
             one.observe(options.rounds, seconds=options.seconds)
             gathered = time.time()
-            one.define()
-            one.write()
-            one.write_configs(extra | COMMON)
-            learned = time.time()
-            report = prove_family(one, options.unseen)
+            for turn in range(4):  # what differs is learned from, until nothing does; the last proof is on configs never seen
+                one.define()
+                one.write()
+                one.write_configs(extra | COMMON)
+                learned = time.time()
+                report = prove_family(one, options.unseen, 1000 + 100 * turn)
+                if not any(r["seen"] for r in report.values()) or turn == 3:
+                    break
+                for r in report.values():
+                    for o in r["seen"]:
+                        one.observations += o
+            for r in report.values():
+                del r["seen"]
         except Exception as e:
             traceback.print_exc()
             print(f"{name}: {type(e).__name__}: {e}", flush=True)
             json.dump({"failed": f"{type(e).__name__}: {e}"[:300]}, open(path, "w"))
             continue
         out = {"file": one.file, "unbuildable": one.unbuildable, "unexplained": one.unexplained, "fields": getattr(one, "field_problems", {}), "proof": report,
-               "attributes": sorted(one.config_fields())}
+               "attributes": sorted(one.config_fields()), "outlines": one.outlines,
+               "configs": {c.__name__: family.config_key(k) for c, k in one.classes},
+               "class_facts": {c.__name__: {"base_model_prefix": c.base_model_prefix or "", "bases": one.bases_of(c)} for c, _ in one.classes}}
         json.dump(out, open(path, "w"))
         good = sum(1 for r in report.values() if not r["different"] and r["configs"])
         print(f"{name}: {len(one.classes)} classes, {len(one.defined)} defined, {good} proven, observed {gathered - started:.1f}s learned {learned - gathered:.1f}s proved {time.time() - learned:.1f}s", flush=True)
@@ -145,14 +163,18 @@ def layers_json(extra):
 
 def prove_family(one, configs, seed=1000):
     data = Memory(one.folder, one.file, CACHE[0])
-    report = {}
+    report, counted = {}, {}
     for n, (cls, config_class) in enumerate(one.defined):
         known = one.samplers.get(config_class)
         sampler = sample.Sampler(config_class, [*one.modules, sys.modules[config_class.__module__]], seed + n)
         sampler.start()
         sampler.base, sampler.relevant, sampler.fails, sampler.tries = dict(known.base), known.relevant, dict(known.fails), dict(known.tries)
-        tried, wrong = proving.prove_class(data, one.file, cls, config_class, family.config_key(config_class), sampler, configs)
-        report[cls.__name__] = {"configs": tried, "different": len(wrong), "examples": wrong[:2]}
+        siblings = sum(1 for _, c in one.defined if c is config_class)
+        count = configs if counted.get(config_class, 0) < 1 else max(1, -(-configs // siblings))
+        counted[config_class] = counted.get(config_class, 0) + 1
+        tried, wrong = proving.prove_class(data, one.file, cls, config_class, family.config_key(config_class), sampler, count)
+        learnable = not any("no architecture data" in t for found, _, _ in wrong for t in found)
+        report[cls.__name__] = {"seen": [o for _, _, o in wrong] if learnable else [], "configs": tried, "different": len(wrong), "examples": [(f, c) for f, c, _ in wrong[:2]]}
     return report
 
 
@@ -163,24 +185,30 @@ def write(options):
     import write as writing
 
     reference.start()
-    files, coverage, types = {}, {}, {}
-    for folder in reference.families():
+    files, found_of, types, covered = {}, {}, {}, {}
+    trusted = set(open(options.trust).read().split()) if options.trust else set()
+    for folder, names in reference.families().items():
         path = os.path.join(options.cache, folder + ".json")
-        if not os.path.exists(path) or (options.names and folder not in options.names):
-            continue
-        found = json.load(open(path))
-        if "file" not in found:
-            continue
-        files[folder] = found["file"]
-        coverage[folder] = found
+        found = json.load(open(path)) if os.path.exists(path) else {}
+        if "file" in found:
+            files[folder], found_of[folder] = found["file"], found
+    hand = os.path.join(os.path.dirname(os.path.abspath(__file__)), "by-hand")
+    for name in sorted(os.listdir(hand)):  # whole families that the reference alone cannot build
+        files[name.removesuffix(".json")] = json.load(open(os.path.join(hand, name)))
+    for folder, found in found_of.items():
+        covered[folder] = outline_unproven(found, trusted)
+    complete_fields(files)
     table = {"PreTrainedModel": [c.__name__ for c in reference.PreTrainedModel.__mro__[1:-1]], "GenerationMixin": [c.__name__ for c in reference.transformers.GenerationMixin.__mro__[1:-1]]}
     all_layers = layers_json({"quiet": quiet_names(files.values()), "bases": table})
     failed = []
-    for f in files.values():
-        writing.shorten_all(f, table, failed)
+    for name, f in files.items():
+        if name in found_of:
+            writing.shorten_all(f, table, failed)
     if failed:
         print("bases that do not fit the table:", failed[:3])
     parts = writing.share(files)
+    for old in os.listdir(options.out) if os.path.isdir(options.out) else []:
+        os.remove(os.path.join(options.out, old))
     for folder, f in files.items():
         for m in f["models"]:
             if m in types:
@@ -189,9 +217,128 @@ def write(options):
         writing.put(os.path.join(options.out, folder + ".json"), f)
     writing.put(os.path.join(options.out, "layers.json"), all_layers)
     writing.put(os.path.join(options.out, "parts.json"), {"modules": parts})
-    writing.put(os.path.join(options.out, "index.json"), {"model_types": dict(sorted(types.items()))})
+    classes = {}
+    for folder, f in files.items():
+        for name in f["classes"]:
+            long = f["prefix"] + name[1:] if name.startswith("$") else name
+            classes.setdefault(long, []).extend(sorted(m for m in f["models"] if model_of(found_of.get(folder), long, m)))
+    writing.put(os.path.join(options.out, "index.json"), {"model_types": dict(sorted(types.items())), "classes": dict(sorted(classes.items()))})
+    names = sorted([*files, "index", "layers", "parts"])
+    with open(options.out.rstrip("/") + ".gresource.xml", "w") as out:
+        out.write('<?xml version="1.0" encoding="UTF-8"?>\n<gresources>\n  <gresource prefix="/weft">\n')
+        out.write("".join(f'    <file compressed="true">architectures/{n}.json</file>\n' for n in names))
+        out.write("  </gresource>\n</gresources>\n")
+    summary = coverage(covered, found_of)
+    writing.put(os.path.join(os.path.dirname(options.out), "..", "docs", "architecture-coverage.json"), summary)
     print(f"{len(files)} families, {len(types)} model types, {len(parts)} shared parts")
+    print({k: v for k, v in summary.items() if isinstance(v, int)})
     return 0
+
+
+def model_of(found, cls, model_type):
+    """Whether a class is built on the config of a model type."""
+    configs = (found or {}).get("configs") or {}
+    if cls in configs:
+        return configs[cls] == model_type
+    return found is None or len(found["file"]["models"]) == 1
+
+
+def complete_fields(files):
+    """Families look into nested configs of other families: their fields need a rule there too."""
+    import defaults
+
+    names = set()
+    for f in files.values():
+        for made in f["modules"].values():
+            for e in define.expressions(made):
+                names |= family.attributes_in(e)
+    for folder, f in files.items():
+        try:
+            classes = {family.config_key(c): c for c in reference.configuration_classes(folder).values()}
+        except Exception:
+            continue
+        for key, entry in f["models"].items():
+            if key not in classes:
+                continue
+            try:
+                default = classes[key]()
+            except Exception:
+                continue
+            fields = entry["config"]["fields"]
+            for name in sorted(names - set(fields) - set(entry["config"].get("configs", {})) - set(entry["config"].get("aliases", {}))):
+                value = default.__dict__.get(name, defaults.MISSING)
+                if value is not defaults.MISSING and not trace.is_config(value) and defaults.is_json(plain(value)) and family.COMMON_RULES.get(name, defaults.MISSING) != plain(value):
+                    value = plain(value)
+                    fields[name] = {"literal": value} if isinstance(value, dict) else value
+            entry["config"]["fields"] = dict(sorted(fields.items()))
+
+
+def outline_unproven(found, trusted=()):
+    """Replaces classes that are not proven by outlines, which only tell the sub-models; {class: (state, reason)}."""
+    file, prefix, states = found["file"], found["file"]["prefix"], {}
+    short = lambda n: "$" + n[len(prefix):] if prefix and n.startswith(prefix) else n
+    long = lambda n: prefix + n[1:] if n.startswith("$") else n
+    facts = found.get("class_facts") or {long(c): {"base_model_prefix": e["base_model_prefix"], "bases": [long(b) for b in e["bases"]]} for c, e in file["classes"].items()}
+    names = set(facts)
+    for name in sorted(names):
+        proof = found["proof"].get(name)
+        key = short(name)
+        if proof and proof["configs"] and not proof["different"] or name in trusted and key in file["classes"]:
+            states[name] = ("proven", "")
+            continue
+        if key in file["classes"] and name not in found["proof"]:
+            states[name] = ("part", "only as a part of another class: " + found["unbuildable"].get(name, found["unexplained"].get(name, ""))[:120])
+            continue
+        reason = found["unbuildable"].get(name) or found["unexplained"].get(name) or (str(proof["examples"][0][0][0]) if proof and proof["examples"] else "never built")
+        states[name] = ("outline", reason[:160])
+        outline = found.get("outlines", {}).get(name)
+        entry = file["classes"].setdefault(key, {"module": key, **{k: ([short(b) for b in v] if k == "bases" else v) for k, v in facts[name].items()}})
+        entry["outline"] = [{k: (short(v) if k == "class" else v) for k, v in o.items()} for o in outline[1:]] if outline else []
+        entry.pop("module", None)
+    drop_unused(file)
+    return states
+
+
+def drop_unused(file):
+    """Definitions that no class reaches any more."""
+    import write as writing
+
+    wanted, todo = set(), [e["module"] for e in file["classes"].values() if "module" in e]
+    while todo:
+        name = todo.pop()
+        if name in wanted or name not in file["modules"]:
+            continue
+        wanted.add(name)
+        todo += [r["module"] for r in writing.references(file["modules"][name])]
+    file["modules"] = {n: d for n, d in file["modules"].items() if n in wanted}
+    file["classes"] = dict(sorted(file["classes"].items()))
+
+
+def coverage(covered, found_of):
+    types = {}
+    for folder, names in reference.families().items():
+        for m in names:
+            types[m] = folder
+    counts = {"model_types": len(types), "types_proven": 0, "types_outlined": 0, "types_without_data": 0, "classes_proven": 0, "classes_part": 0, "classes_outlined": 0, "configs_tried": 0, "differences": 0}
+    not_proven = {}
+    for folder, states in covered.items():
+        for name, (state, reason) in states.items():
+            counts[{"proven": "classes_proven", "part": "classes_part", "outline": "classes_outlined"}[state]] += 1
+            if state == "outline":
+                not_proven.setdefault(folder, {})[name] = reason
+            proof = found_of[folder]["proof"].get(name)
+            if proof and state == "proven":
+                counts["configs_tried"] += proof["configs"]
+                counts["differences"] += proof["different"]
+    for m, folder in types.items():
+        states = covered.get(folder)
+        if states is None:
+            counts["types_without_data"] += 1
+        elif any(s == "outline" for s, _ in states.values()):
+            counts["types_outlined"] += 1
+        else:
+            counts["types_proven"] += 1
+    return {"reference": f"transformers {reference.transformers.__version__}", **counts, "not_proven": dict(sorted(not_proven.items()))}
 
 
 def golden(options):

@@ -22,14 +22,14 @@ class Env:
             return self.loops[name]
         if name in self.cache:
             return self.cache[name]
-        if name == "config" and "config" not in self.args:
+        if name == "config" and self.args.get("config", "<config>") == "<config>":
             value = self.config
         elif name in self.args and self.args[name] != "<config>":
             value = self.args[name]
         elif self.config is not None and not name.startswith("_"):
             try:
                 value = getattr(self.config, name)
-            except AttributeError:
+            except Exception:
                 raise KeyError(name) from None
             if not trace.is_config(value):
                 value = plain(value) if not callable(value) else "<callable>"
@@ -105,6 +105,14 @@ def translator(frame):
             token = match.group(1)
             if token.startswith(own):
                 return token[len(own):]
+            if token[0] == "A" and depth < 8:  # an argument of a constructor further down
+                fid, name = re.match(r"A(\d+)_(\w+)$", token).groups()
+                other = trace.session.frames_by_id.get(int(fid))
+                if other is not None:
+                    e = other.arg_expressions.get(name)
+                    e = repr(other.args.get(name)) if e is None else translate(e, depth + 1)
+                    if e is not None:
+                        return f"({e})"
             if token[0] == "C":
                 cid, field = re.match(r"C(\d+)_(\w+)$", token).groups()
                 named = field_of(int(cid), field, depth)
@@ -178,27 +186,107 @@ def attributes_of(module, translate):
     return {}
 
 
-def items_of(module, frame, translate, config_path):
+def items_of(module, frame, translate, config_path, visited=None):
+    """Children by name; one that is reached a second time is listed where it was reached first."""
     found = {}
+    visited = set() if visited is None else visited
     for name, child in module._modules.items():
-        if child is not None:
-            found[name] = node_of(child, frame, translate, config_path)
+        if child is None or id(child) in visited:
+            continue
+        if type(child) in CONTAINERS or "_weft_frame" not in child.__dict__:
+            visited.add(id(child))
+            found[name] = node_of(child, frame, translate, config_path, visited)
+        else:
+            visited |= {id(m) for m in child.modules()}
+            found[name] = node_of(child, frame, translate, config_path, visited)
     return found
 
 
-def node_of(child, frame, translate, config_path):
+def region(module):
+    """{path: module} of what a constructor is answerable for: down to the modules that have a constructor call of their own."""
+    found = {}
+
+    def walk(m, path):
+        for name, child in m._modules.items():
+            if child is not None:
+                full = f"{path}.{name}" if path else name
+                found[full] = child
+                if "_weft_frame" not in child.__dict__:
+                    walk(child, full)
+
+    walk(module, "")
+    return found
+
+
+def changes_below(module, frame, translate, config_path):
+    """What this constructor did to modules that others had made: {path: node or None}, and replacements by class."""
+    changed, replaced = {}, {}
+    for path, m in module.named_modules():
+        other = m.__dict__.get("_weft_frame")
+        if not path or other is None or other is frame or other.region is None:
+            continue
+        now = region(m)
+        before = other.region
+        if now.keys() == before.keys() and all(now[k] is before[k] for k in now):
+            continue
+        for k in before:
+            if k not in now:
+                if not any(k.startswith(x.removeprefix(path + ".") + ".") for x in changed):
+                    changed[f"{path}.{k}"] = None
+            elif now[k] is not before[k] and not any(k.startswith(x[len(path) + 1:] + ".") for x in changed if x.startswith(path + ".")):
+                old = before[k].__dict__.get("_weft_frame")
+                new = now[k].__dict__.get("_weft_frame")
+                if old is not None and new is not None and old.cls in trace.LEAVES:
+                    mark = (path.split(".")[0], old.cls.__name__, class_key(new.cls))
+                    replaced.setdefault(mark, []).append((old.args, new.args))
+                    CLASSES.setdefault(class_key(new.cls), new.cls)
+                else:
+                    changed[f"{path}.{k}"] = node_of(now[k], frame, translate, config_path)
+        for k in now:
+            if k not in before and not any(k.startswith(x[len(path) + 1:] + ".") for x in changed if x.startswith(path + ".")):
+                changed[f"{path}.{k}"] = node_of(now[k], frame, translate, config_path)
+        other.region = now
+    return changed, replaced
+
+
+def float_types(module):
+    return {p.dtype for p in module.parameters() if p.dtype.is_floating_point}
+
+
+def starred(module, changed):
+    """Takes changes inside of lists out of changed: {path with a star: (list of (index, node or None) for the whole list)}."""
+    groups = {}
+    for path in [p for p in changed if re.search(r"(^|\.)\d+(\.|$)", p) and "." in p]:
+        parts = path.split(".")
+        at = next(k for k, x in enumerate(parts) if x.isdigit())
+        if at == 0:
+            continue
+        pattern = ".".join([*parts[:at], "*", *parts[at + 1:]])
+        groups.setdefault(pattern, {})[int(parts[at])] = changed.pop(path) or {"kind": "removed", "cls": "removed"}
+    made = {}
+    for pattern, found in groups.items():
+        box = module.get_submodule(pattern.split(".*")[0])
+        made[pattern] = [(k, found.get(k)) for k in range(len(box._modules))]
+    return made
+
+
+def node_of(child, frame, translate, config_path, visited=None):
     own = child.__dict__.get("_weft_frame")
     CLASSES.setdefault(class_key(type(child)), type(child))
     if type(child) in CONTAINERS:
-        return {"kind": "box", "cls": type(child).__name__, "tensors": tensors_of(child, translate), "items": items_of(child, frame, translate, config_path), "id": id(child)}
+        return {"kind": "box", "cls": type(child).__name__, "tensors": tensors_of(child, translate), "items": items_of(child, frame, translate, config_path, visited), "id": id(child)}
     if own is None:
         return {"kind": "inline", "cls": type(child).__name__, "key": class_key(type(child)), "tensors": tensors_of(child, translate),
-                "items": items_of(child, frame, translate, config_path), "id": id(child)}
+                "items": items_of(child, frame, translate, config_path, visited), "id": id(child)}
     node = {"kind": "module", "key": class_key(own.cls), "cls": type(child).__name__, "id": id(child), "auto": None, "config": None, "sets": {}, "args": {}}
     if type(child) is not own.cls and hasattr(child, "parametrizations"):
         node["kind"] = "parametrized"
         node["dim"] = getattr(child.parametrizations.weight[0], "dim", 0) if hasattr(child.parametrizations, "weight") else None
     node["foreign"] = own.parent is not frame
+    first = next((p.dtype for p in child.parameters() if p.dtype.is_floating_point), None)
+    now = float_types(child) if first not in (None, torch.get_default_dtype()) else ()
+    if len(now) == 1 and now != own.float_types and now != {torch.get_default_dtype()}:
+        node["dtype"] = str(next(iter(now))).removeprefix("torch.")  # converted after it was made
     for name, value in own.args.items():
         if value == "<config>" or trace.is_config(value):
             continue
@@ -223,6 +311,8 @@ def observe(frame):
     if frame.cls in trace.LEAVES:
         return None
     module = frame.module
+    frame.float_types = float_types(module)
+    frame.region = region(module)
     CLASSES.setdefault(class_key(frame.cls), frame.cls)
     translate, config_path = translator(frame)
     made = Observation()
@@ -230,6 +320,10 @@ def observe(frame):
     made.env = Env(frame.config_snapshot if frame.own_config is not None else None, frame.args)
     made.tensors = tensors_of(module, translate)
     made.items = items_of(module, frame, translate, config_path)
+    changed, made.replaced = changes_below(module, frame, translate, config_path)
+    made.starred = starred(module, changed)
+    for path, node in changed.items():
+        made.items[path] = node if node is not None else {"kind": "removed", "cls": "removed"}
     made.attributes = attributes_of(module, translate)
     made.accessed = set()
     paths = _paths(frame)

@@ -74,6 +74,15 @@ def configuration_classes(folder):
 def model_classes(folder):
     """[(class, config class)] of all models of a family, base classes first as they stand in the module."""
     found = []
+    if not modeling_modules(folder):  # a config that is built with another family's classes
+        import family
+
+        for config_class in configuration_classes(folder).values():
+            for name in sorted(set(family.auto_of(config_class).values())):
+                cls = getattr(transformers, name, None)
+                if inspect.isclass(cls) and issubclass(cls, PreTrainedModel):
+                    found.append((cls, config_class))
+        return found
     for module in modeling_modules(folder):
         for name, cls in vars(module).items():
             if inspect.isclass(cls) and issubclass(cls, PreTrainedModel) and cls.__module__ == module.__name__ and not name.endswith("PreTrainedModel"):

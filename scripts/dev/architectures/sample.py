@@ -12,7 +12,7 @@ from trace import plain
 
 LAYERS = re.compile(r"(^|_)(n_?layers?|depth|num_blocks|n_blocks|num_\w*layers?|\w*_layers)$|^(num_hidden_layers|encoder_layers|decoder_layers|layers|n_layer|num_layers|depth)$|(^|_)num_\w+_blocks$|_num_hidden_layers$|_layers$")
 EXPERTS = re.compile(r"experts")
-NEVER = re.compile(r"token_id|_token_index|token_index|dropout|initializer|_std$|_eps$|epsilon|return_|output_(attentions|hidden)|use_cache|problem_type|loss|coefficient|_coef|cost|temperature|top_p|num_beams|dtype|architectures|name_or_path|gradient_checkpointing|pruned|is_heterogeneous|attn_impl|experts_impl|^attribute_map|transformers_version|max_length|_id$|_ids$|pad_id")
+NEVER = re.compile(r"token_id|_token_index|token_index|dropout|initializer|_std$|_eps$|epsilon|return_|output_(attentions|hidden)|use_cache|problem_type|loss|coefficient|_coef|cost|temperature|top_p|num_beams|dtype|architectures|name_or_path|gradient_checkpointing|pruned|is_heterogeneous|attn_impl|experts_impl|^attribute_map|transformers_version|max_length|_id$|_ids$|pad_id|^stage_names$|^id2label$")
 ACTIVATIONS = ["gelu", "relu", "silu", "gelu_new", "quick_gelu", "tanh", "gelu_pytorch_tanh", "sigmoid", "mish", "leaky_relu", "linear"]
 
 
@@ -109,7 +109,7 @@ class Sampler:
                     place[field].update(copy.deepcopy(value))
                 else:
                     place[field] = copy.deepcopy(value)
-        self.last = nested
+        self.last = copy.deepcopy(nested)
         for path, default in self.nested_types.items():
             place = nested
             for part in path:
@@ -166,6 +166,12 @@ class Sampler:
         r = self.random
         if field == "num_labels":
             return [1, 3, 5]
+        if field in ("out_features", "out_indices"):
+            names = self.fields.get((path, "stage_names"))
+            if not names:
+                return []
+            picked = sorted(r.sample(range(len(names)), r.randint(1, len(names) - 1)))
+            return [picked if field == "out_indices" else [names[i] for i in picked]]
         if NEVER.search(field) and not isinstance(current, list):
             return []
         annotation = self.annotations.get(key)
@@ -207,6 +213,12 @@ class Sampler:
                 for table in self.tables:
                     if current in table:
                         found += table
+            for owner in (self.config_class, *self.config_class.__mro__[1:-1]):
+                for table in vars(owner).values():
+                    if isinstance(table, (list, tuple)) and current in table:
+                        found += [x for x in table if isinstance(x, str)]
+            if not [f for f in found if f != current] and self.texts.get(field):
+                found.append("another")
             if type(None) in simple and (found or "act" in field):
                 found.append(None)
         elif isinstance(current, list):
@@ -218,7 +230,8 @@ class Sampler:
             elif current and all(isinstance(v, int) and not isinstance(v, bool) for v in current):
                 found = [[v * 2 for v in current], [v + 1 for v in current], [v * 3 for v in current]]
                 if len(current) > 1:
-                    found += [current[:-1], current + current[-1:], [current[-1], *current[:-1]]]
+                    found += [[current[0]] * len(current), [r.choice(current) for _ in current]]
+                    found += [current[:-1], current + current[-1:], [current[-1], *current[:-1]]] if not field.endswith("_size") else []
                 if field in ("mlp_only_layers",) or "layer" in field:
                     found += [[0], [1], [0, 2], []]
             elif current and all(isinstance(v, bool) for v in current):
@@ -250,7 +263,7 @@ class Sampler:
         lists = {}
         for key in keys:
             value = self.fields.get(key)
-            if isinstance(value, list) and len(value) > 1 and all(isinstance(v, (int, float, list, str)) for v in value):
+            if isinstance(value, list) and len(value) > 1 and not key[1].endswith("_size") and all(isinstance(v, (int, float, list, str)) for v in value):
                 lists.setdefault(len(value), []).append(key)
         for key in keys:
             fails, tries = self.fails.get(key, 0), self.tries.get(key, 0)
@@ -270,6 +283,12 @@ class Sampler:
         return changes
 
     def refit(self, changes):
+        for path, field in list(changes):
+            if field == "out_features" and (path, "out_indices") in changes:
+                del changes[path, field]
+        return self.refit_texts(changes)
+
+    def refit_texts(self, changes):
         """Per-layer lists of texts follow the number of layers that the other changes give."""
         texts = {k: v for k, v in changes.items() if isinstance(v, list) and v and all(isinstance(x, str) for x in v)}
         if not texts:

@@ -5,8 +5,10 @@ An expression is relative to the constructor (a "frame") it was used in: names a
 """
 import builtins
 import copy
+import functools
 import inspect
 import math
+import numbers
 import re
 import sys
 
@@ -300,9 +302,14 @@ def _extreme(name, function):
 
 TRACED = {"int": traced_int, "range": traced_range, "len": traced_len, "sum": traced_sum, "max": _extreme("max", builtins.max), "min": _extreme("min", builtins.min)}
 _injected = set()
+_armed = _injected_at = 0
 
 
 def inject(skip=()):
+    global _injected_at
+    if _injected_at == len(sys.modules):
+        return
+    _injected_at = len(sys.modules)
     for name, module in list(sys.modules.items()):
         if name in _injected or module is None or not name.startswith("transformers"):
             continue
@@ -335,6 +342,8 @@ class Shapes(TorchFunctionMode):
             bounds = [a for a in args]
             start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (bounds + [1])[:3] if bounds else (0, kwargs.get("end", 0), 1)
             step = kwargs.get("step", step)
+            if isinstance(step, TFloat) and result.shape[0]:
+                number(result.shape[0], f"ceil(({expression_of(stop)} - {expression_of(start)}) / {step.e})")
             if isinstance(stop, TInt) and plain(start) == 0:
                 e = stop.e if plain(step) == 1 else f"(({stop.e} + {plain(step) - 1}) // {expression_of(step)})"
                 result._weft = [e]
@@ -382,7 +391,8 @@ class Frame:
         self.conditions = set()
         self.auto = None
         self.post_init = None
-        self.items = None
+        self.region = None
+        self.float_types = {torch.get_default_dtype()}
 
 
 class Registered:
@@ -402,6 +412,8 @@ class Session:
         self.by_cid = {}
         self.keep = []
         self.frames = []
+        self.frames_by_id = {}
+        self.writers = {}  # (config, field): the constructor that set it
 
     NOISE = {"dtype", "transformers_version", "architectures", "_name_or_path", "label2id", "name_or_path"}
 
@@ -457,6 +469,8 @@ class Session:
         for field, value in config.__dict__.items():
             if field.startswith("_") or is_config(value) or field in self.NOISE:
                 continue
+            if known is not None and self.writers.get((id(config), field)) is not Frame.current:
+                continue  # an earlier sibling's doing
             if field not in base.values or plain(value) != base.values[field]:
                 sets[field] = (plain(value), expression_of(value))
             elif getattr(value, "e", None) and value.e != f"C{base.cid}_{field}":
@@ -487,6 +501,7 @@ _building = []
 LEAVES = set()
 
 
+@functools.lru_cache(maxsize=None)
 def _signature(cls):
     for owner in cls.__mro__:
         init = owner.__dict__.get("__init__")
@@ -496,6 +511,11 @@ def _signature(cls):
         if not any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
             return signature
     return None
+
+
+@functools.lru_cache(maxsize=None)
+def _is_own(cls):
+    return inspect.signature(getattr(cls.__init__, "_weft_original", cls.__init__)) == _signature(cls)
 
 
 def _bind(cls, module, args, kwargs):
@@ -514,6 +534,7 @@ def _bind(cls, module, args, kwargs):
 
 def _enter(module, args, kwargs):
     frame = Frame(module, Frame.current)
+    session.frames_by_id[frame.id] = frame
     leaf = type(module) in LEAVES
     named, signature = _bind(type(module), module, args, kwargs)
     replaced = {}
@@ -528,6 +549,10 @@ def _enter(module, args, kwargs):
             replaced[name] = value
             frame.args[name] = "<config>"
             continue
+        if isinstance(value, numbers.Integral) and not isinstance(value, (int, bool)):
+            value = int(value)  # of numpy
+        if isinstance(value, torch.Tensor) and value.dim() == 0 and value.device.type == "cpu" and not value.is_floating_point():
+            value = int(value)
         if isinstance(value, nn.Module) or isinstance(value, torch.Tensor):
             replaced[name] = value
             continue
@@ -555,8 +580,7 @@ def _enter(module, args, kwargs):
         return frame, args, kwargs
     if any(p.kind is p.POSITIONAL_ONLY for p in signature.parameters.values()):
         return frame, args, kwargs
-    own = inspect.signature(getattr(type(module).__init__, "_weft_original", type(module).__init__))
-    if own == signature:
+    if _is_own(type(module)):
         return frame, (), replaced
     # a constructor that only passes on *args: keep the positions
     count = len(args)
@@ -606,6 +630,10 @@ CONTAINERS = {nn.ModuleList, nn.Sequential, nn.ModuleDict, nn.ParameterList, nn.
 
 def arm_modules():
     """Wraps the constructors of all module classes that exist by now."""
+    global _armed
+    if _armed == len(sys.modules):
+        return
+    _armed = len(sys.modules)
     todo, seen = [nn.Module], set()
     while todo:
         cls = todo.pop()
@@ -623,6 +651,10 @@ def arm(pretrained_config, pretrained_model, auto_base, leaves, exit_function):
     Config = pretrained_config
     EXIT = exit_function
     LEAVES.update(leaves)
+    for cls in leaves:  # values do not matter
+        for name in ("reset_parameters", "_reset_parameters"):
+            if name in cls.__dict__ or (name == "reset_parameters" and hasattr(cls, name)):
+                setattr(cls, name, lambda self: None)
     _keep_shape(nn.Parameter)
     _keep_shape(nn.Buffer)
 
@@ -638,6 +670,14 @@ def arm(pretrained_config, pretrained_model, auto_base, leaves, exit_function):
 
     pretrained_config.__getattribute__ = __getattribute__
 
+    setter = pretrained_config.__setattr__
+
+    def __setattr__(self, key, value):
+        if session is not None and Frame.current is not None:
+            session.writers[id(self), key] = Frame.current
+        setter(self, key, value)
+
+    pretrained_config.__setattr__ = __setattr__
     post_init = pretrained_model.post_init
 
     def recorded_post_init(self):
@@ -651,6 +691,8 @@ def arm(pretrained_config, pretrained_model, auto_base, leaves, exit_function):
         return post_init(self)
 
     pretrained_model.post_init = recorded_post_init
+    init_weights = pretrained_model.init_weights
+    pretrained_model.init_weights = lambda self: None if session is not None else init_weights(self)  # values do not matter
 
     def arm_factory(cls):
         original = cls.__dict__["from_config"].__func__
@@ -658,6 +700,12 @@ def arm(pretrained_config, pretrained_model, auto_base, leaves, exit_function):
         def from_config(kind, config, **kwargs):
             if session is None:
                 return original(kind, config, **kwargs)
+            try:  # the class may be imported only now
+                kind._model_mapping[type(config)]
+            except Exception:
+                pass
+            arm_modules()
+            inject()
             MARK.append((kind.__name__, config))
             try:
                 return original(kind, config, **kwargs)

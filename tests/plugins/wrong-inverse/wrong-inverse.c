@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops whose inverse gives the right shape and the wrong elements, and one that is right. */
+#include <string.h>
+
 #include "weft.h"
 
 /* Moves the first @n_rows rows behind the others. */
@@ -119,7 +121,47 @@ weft_wrong_inverse_swap_class_init (WeftWrongInverseSwapClass *klass)
   klass->parent_class.thread_policy = WEFT_THREAD_POLICY_ANY;
 }
 
+typedef struct
+{
+  WeftConversionOpsBase parent_instance;
+  gboolean inverse;
+} WeftWrongInverseLayer;
+
+WEFT_DEFINE_OP (WeftWrongInverseLayer, weft_wrong_inverse_layer)
+
+/* Swaps halves. Wrong: the way back leaves layer 2 out. */
+static WeftTensorGroups *
+weft_wrong_inverse_layer_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs,
+                                  WeftOpContext *context, GError **error)
+{
+  gboolean is_inverse = ((WeftWrongInverseLayer *) base)->inverse;
+  WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
+  gboolean is_left_out = is_inverse && strstr (weft_op_context_get_full_layer_name (context), ".2.") != NULL;
+
+  if (tensor == NULL)
+    return NULL;
+  return rotate (inputs, context, is_left_out ? 0 : weft_tensor_get_dim (tensor, 0) / 2, error);
+}
+
+static WeftConversionOpsBase *
+weft_wrong_inverse_layer_dup_inverse (WeftConversionOpsBase *base, GError **error)
+{
+  return g_object_new (weft_wrong_inverse_layer_get_type (), "inverse",
+                       !((WeftWrongInverseLayer *) base)->inverse, NULL);
+}
+
+static void
+weft_wrong_inverse_layer_class_init (WeftWrongInverseLayerClass *klass)
+{
+  klass->parent_class.convert = weft_wrong_inverse_layer_convert;
+  klass->parent_class.dup_inverse = weft_wrong_inverse_layer_dup_inverse;
+  klass->parent_class.thread_policy = WEFT_THREAD_POLICY_ANY;
+  weft_op_class_add_boolean (&klass->parent_class, "inverse", "Inverse", "Go back", FALSE,
+                             G_STRUCT_OFFSET (WeftWrongInverseLayer, inverse));
+}
+
 WEFT_PLUGIN_DEFINE ("wrong-inverse", "Ops with a wrong inverse", NULL, "1", "Apache-2.0", "tests",
                     WEFT_PLUGIN_OP ("RotateRows", WeftWrongInverseRotate, weft_wrong_inverse_rotate),
                     WEFT_PLUGIN_OP ("TurnSquare", WeftWrongInverseTurn, weft_wrong_inverse_turn),
-                    WEFT_PLUGIN_OP ("SwapHalves", WeftWrongInverseSwap, weft_wrong_inverse_swap));
+                    WEFT_PLUGIN_OP ("SwapHalves", WeftWrongInverseSwap, weft_wrong_inverse_swap),
+                    WEFT_PLUGIN_OP ("SwapInLayers", WeftWrongInverseLayer, weft_wrong_inverse_layer));

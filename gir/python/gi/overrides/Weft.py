@@ -200,12 +200,21 @@ class WeightTransformBase(Weft.WeightTransformBase, _ExceptionsAsErrors):
     """The class that a kind of rule derives from."""
 
 
+class ModuleFusionSpecBase(Weft.ModuleFusionSpecBase, _ExceptionsAsErrors):
+    """The class that a family of fusions derives from."""
+
+
+class ModuleReplacementBase(Weft.ModuleReplacementBase, _ExceptionsAsErrors):
+    """The class that a target of plan overrides derives from."""
+
+
 class TensorSource(Weft.TensorSource, _ExceptionsAsErrors):
     """The class that a source of elements derives from."""
 
 
 ConversionOpsBase, WeightTransformBase, TensorSource = map(override, (ConversionOpsBase, WeightTransformBase, TensorSource))
-__all__ += ["ConversionOpsBase", "WeightTransformBase", "TensorSource"]
+ModuleFusionSpecBase, ModuleReplacementBase = map(override, (ModuleFusionSpecBase, ModuleReplacementBase))
+__all__ += ["ConversionOpsBase", "WeightTransformBase", "TensorSource", "ModuleFusionSpecBase", "ModuleReplacementBase"]
 
 
 def op(name, **parameters):
@@ -270,7 +279,12 @@ class Weights(collections.abc.Mapping):
         return f"<Weft.Weights of {len(self)} tensors>"
 
 
-def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None):
+<<<<<<< HEAD
+def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None, is_open=False):
+=======
+def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, fusion=None,
+         plan_overrides=None):
+>>>>>>> wt-arch
     """The weights of a checkpoint (a file, an index or a folder) as the runtime has them, read when touched.
 
     convert: False gives them as they were published, and nothing below applies
@@ -279,12 +293,21 @@ def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, modu
     mapping: a file of rules to use instead of those that Weft has for the model
     module_tree: a file that says what the runtime's model looks like
     model_type: a model type to use instead of that of config.json
+<<<<<<< HEAD
+    class_name: a class of the model's family to load into, instead of that of config.json
+    is_open: True does not look at what config.json says of names and shapes
+=======
+    fusion: a mapping of families of fusions to True, False or their options, instead of what config.json stores
+    plan_overrides: a file that says which modules are replaced, by path
+>>>>>>> wt-arch
     """
     checkpoint = Weft.Checkpoint.open(os.fspath(path), None)
     if not convert:
         return Weights(checkpoint.get_state_dict())
     options = Weft.LoadOptions.new()
     options.set_model_type(model_type)
+    options.set_class_name(class_name)
+    options.set_flags(Weft.LoadFlags.OPEN if is_open else Weft.LoadFlags.NONE)
     if dtype is not None:
         options.set_dtype(dtype)
     for source, target in dict(key_mapping or {}).items():
@@ -293,6 +316,10 @@ def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, modu
         options.set_mapping(Weft.mapping_load(os.fspath(mapping)))
     if module_tree is not None:
         options.set_module_tree(Weft.ModuleTree.load(os.fspath(module_tree)))
+    if fusion is not None:
+        options.set_fusion_config(Json.from_string(json.dumps(fusion)), "fusion")
+    if plan_overrides is not None:
+        options.set_plan_overrides(Weft.PlanOverrides.load(os.fspath(plan_overrides)))
     plan = Weft.LoadPlan.new(checkpoint, options)
     plan.check()
     return Weights(plan.get_outputs())

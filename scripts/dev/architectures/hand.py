@@ -1,0 +1,85 @@
+"""Definitions that are easier to write than to find, by class; they are proven like the others.
+
+They stand in the form of the data; a module "@Class" is the class of that name in the same family.
+"""
+
+
+def rhythm(count, first, middle, last, container="ModuleList"):
+    """A list of which the first and the last entries differ from a rhythm between them."""
+    return [{"name": "layers", "repeat": count, "index": "i", **entry} for entry in (*first, *middle, *last)]
+
+
+MIMI_PERIOD = "(num_residual_layers + 2)"
+MIMI_COUNT = f"len(upsampling_ratios) * {MIMI_PERIOD} + 3"
+MIMI_LAST = f"i == len(upsampling_ratios) * {MIMI_PERIOD} + 2"
+MIMI_ELU = f"i == len(upsampling_ratios) * {MIMI_PERIOD} + 1"
+MIMI_INNER = f"0 < i <= len(upsampling_ratios) * {MIMI_PERIOD}"
+MIMI_STAGE = f"((i - 1) // {MIMI_PERIOD})"
+MIMI_PLACE = f"(i - 1) % {MIMI_PERIOD}"
+MIMI_DOWN = f"upsampling_ratios[len(upsampling_ratios) - 1 - {MIMI_STAGE}]"
+
+HAND = {
+    "MimiEncoder": {
+        "class": "MimiEncoder",
+        "children": rhythm(
+            MIMI_COUNT,
+            [{"module": "@MimiConv1d", "with": {"in_channels": "audio_channels", "out_channels": "num_filters", "kernel_size": "kernel_size"}, "if": "i == 0"}],
+            [
+                {"module": "@MimiResnetBlock", "with": {"dim": f"num_filters * 2 ** {MIMI_STAGE}", "dilations": f"[dilation_growth_rate ** ({MIMI_PLACE}), 1]"},
+                 "if": f"{MIMI_INNER} and {MIMI_PLACE} < num_residual_layers"},
+                {"module": "ELU", "if": f"{MIMI_INNER} and {MIMI_PLACE} == num_residual_layers or {MIMI_ELU}"},
+                {"module": "@MimiConv1d", "with": {"in_channels": f"num_filters * 2 ** {MIMI_STAGE}", "out_channels": f"num_filters * 2 ** {MIMI_STAGE} * 2", "kernel_size": f"{MIMI_DOWN} * 2", "stride": MIMI_DOWN},
+                 "if": f"{MIMI_INNER} and {MIMI_PLACE} == num_residual_layers + 1"},
+            ],
+            [{"module": "@MimiConv1d", "with": {"in_channels": "num_filters * 2 ** len(upsampling_ratios)", "out_channels": "hidden_size", "kernel_size": "last_kernel_size"}, "if": MIMI_LAST}],
+        ),
+    },
+    "MimiDecoder": {
+        "class": "MimiDecoder",
+        "children": rhythm(
+            MIMI_COUNT,
+            [{"module": "@MimiConv1d", "with": {"in_channels": "hidden_size", "out_channels": "num_filters * 2 ** len(upsampling_ratios)", "kernel_size": "kernel_size"}, "if": "i == 0"}],
+            [
+                {"module": "ELU", "if": f"{MIMI_INNER} and {MIMI_PLACE} == 0 or {MIMI_ELU}"},
+                {"module": "@MimiConvTranspose1d",
+                 "with": {"in_channels": f"num_filters * 2 ** (len(upsampling_ratios) - {MIMI_STAGE})", "out_channels": f"num_filters * 2 ** (len(upsampling_ratios) - {MIMI_STAGE} - 1)",
+                          "kernel_size": f"upsampling_ratios[{MIMI_STAGE}] * 2", "stride": f"upsampling_ratios[{MIMI_STAGE}]"},
+                 "if": f"{MIMI_INNER} and {MIMI_PLACE} == 1"},
+                {"module": "@MimiResnetBlock", "with": {"dim": f"num_filters * 2 ** (len(upsampling_ratios) - {MIMI_STAGE} - 1)", "dilations": f"[dilation_growth_rate ** ({MIMI_PLACE} - 2), 1]"},
+                 "if": f"{MIMI_INNER} and {MIMI_PLACE} > 1"},
+            ],
+            [{"module": "@MimiConv1d", "with": {"in_channels": "num_filters", "out_channels": "audio_channels", "kernel_size": "last_kernel_size"}, "if": MIMI_LAST}],
+        ),
+    },
+}
+
+HAND["MimiModel"] = {
+    "class": "MimiModel",
+    "children": [
+        {"name": "encoder", "auto": "AutoModel", "config": "encoder_config", "if": "encoder_config is not None"},
+        {"name": "decoder", "auto": "AutoModel", "config": "decoder_config", "if": "decoder_config is not None"},
+        {"name": "quantizer", "module": "@MimiSplitResidualVectorQuantizer"},
+    ],
+}
+
+# Nested configs that a class makes of its own fields.
+DERIVED = {"MimiConfig": {"encoder_config": "mimi_encoder", "decoder_config": "mimi_decoder"}}
+
+# Rules for config fields.
+RULES = {
+    "HrmTextConfig": {
+        "num_hidden_layers": {"default": 16, "always": "given if raw.num_layers_per_stack is not None else given * H_cycles * (L_cycles + 1)"},
+        "num_layers_per_stack": {"expression": "raw.num_hidden_layers if raw.num_hidden_layers is not None else 16"},
+    },
+    "DoryConfig": {
+        "num_hidden_layers": {"default": 36, "always": "given // 2 if raw.layer_types is not None and 'mlp' in raw.layer_types else given"},
+        "layer_types": {
+            "default": None,
+            "always": "['full_attention' if (i + 1) % 4 == 0 else 'sliding_attention' for i in range(num_hidden_layers)] if given is None "
+                      "else [given[2 * i] for i in range(len(given) // 2)] if 'mlp' in given else given",
+        },
+    },
+}
+
+for name, field in (("MambaConfig", "time_step_rank"), ("Mamba2Config", "time_step_rank"), ("FalconMambaConfig", "time_step_rank"), ("JambaConfig", "mamba_dt_rank"), ("ZambaConfig", "mamba_dt_rank"), ("RecurrentGemmaConfig", "time_step_rank")):
+    RULES[name] = {field: {"default": "auto", "always": f"ceil(hidden_size / 16) if given == 'auto' else given"}}
