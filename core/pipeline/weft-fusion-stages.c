@@ -125,20 +125,15 @@ static void
 add_model_keys (WeftLoadPlan *self, WeftReplacementExecutor *fusion)
 {
   g_autoptr (GHashTable) known = self->model_keys;
-  WeftModuleTree *trees[] = { self->tree,
-                              fusion != NULL ? weft_replacement_executor_get_tree (fusion) : NULL };
+  GHashTable *tables[] = { known,
+                           weft_module_tree_get_model_keys (weft_replacement_executor_get_tree (fusion)) };
   GHashTableIter iter;
   gpointer name;
 
   self->model_keys = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  g_hash_table_iter_init (&iter, known);
-  while (g_hash_table_iter_next (&iter, &name, NULL))
-    g_hash_table_add (self->model_keys, g_strdup (name));
-  for (guint i = 0; i < G_N_ELEMENTS (trees); i++)
+  for (guint i = 0; i < G_N_ELEMENTS (tables); i++)
     {
-      if (trees[i] == NULL)
-        continue;
-      g_hash_table_iter_init (&iter, weft_module_tree_get_model_keys (trees[i]));
+      g_hash_table_iter_init (&iter, tables[i]);
       while (g_hash_table_iter_next (&iter, &name, NULL))
         g_hash_table_add (self->model_keys, g_strdup (name));
     }
