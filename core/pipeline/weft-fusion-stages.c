@@ -108,7 +108,10 @@ weft_fusion_stages_open_stored (WeftModuleTree *tree, JsonNode *config, const gc
 static gchar *
 get_config_path (WeftLoadPlan *self)
 {
-  return g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+  const gchar *folder = weft_checkpoint_get_folder (self->checkpoint);
+
+  return g_build_filename (folder != NULL ? folder : weft_checkpoint_get_path (self->checkpoint),
+                           "config.json", NULL);
 }
 
 gboolean
@@ -327,7 +330,9 @@ weft_fusion_stages_edit_config (WeftLoadPlan *self, GError **error)
   g_autofree gchar *text = NULL;
   g_autoptr (GError) local_error = NULL;
 
-  if (self->config == NULL || (fusion_config == NULL && overrides == NULL))
+  /* A single file has nothing beside it. */
+  if (self->config == NULL || weft_checkpoint_get_folder (self->checkpoint) == NULL
+      || (fusion_config == NULL && overrides == NULL))
     return NULL;
   if (!g_file_get_contents (path, &original, NULL, &local_error))
     {
