@@ -106,7 +106,7 @@ fold_row (const Reduction *reduction, WeftCastFunc decode, gsize element_bytes, 
 
       n = MIN (rest, RUN_ELEMENTS);
       /* Small blocks share a run. */
-      if (rest < RUN_ELEMENTS / 2 && column % block == 0)
+      if (block <= RUN_ELEMENTS / 2 && column % block == 0)
         n = MIN (RUN_ELEMENTS / block * block, n_columns - column);
       decode (row + (gsize) column * element_bytes, values, (gsize) n);
       for (gint64 at = 0, length; at < n; at += length)
