@@ -208,13 +208,18 @@ class ModuleReplacementBase(Weft.ModuleReplacementBase, _ExceptionsAsErrors):
     """The class that a target of plan overrides derives from."""
 
 
+class QuantizerBase(Weft.QuantizerBase, _ExceptionsAsErrors):
+    """The class that a quantisation method derives from."""
+
+
 class TensorSource(Weft.TensorSource, _ExceptionsAsErrors):
     """The class that a source of elements derives from."""
 
 
 ConversionOpsBase, WeightTransformBase, TensorSource = map(override, (ConversionOpsBase, WeightTransformBase, TensorSource))
 ModuleFusionSpecBase, ModuleReplacementBase = map(override, (ModuleFusionSpecBase, ModuleReplacementBase))
-__all__ += ["ConversionOpsBase", "WeightTransformBase", "TensorSource", "ModuleFusionSpecBase", "ModuleReplacementBase"]
+QuantizerBase = override(QuantizerBase)
+__all__ += ["ConversionOpsBase", "WeightTransformBase", "TensorSource", "ModuleFusionSpecBase", "ModuleReplacementBase", "QuantizerBase"]
 
 
 def op(name, **parameters):
