@@ -270,7 +270,12 @@ class Definer:
         if len(where) == count:
             return "True"
         true = sum(1 << k for k in where)
-        return tidy(problem.predicate(true, ((1 << count) - 1) & ~true))
+        try:
+            return tidy(problem.predicate(true, ((1 << count) - 1) & ~true))
+        except Unexplained:
+            if problem.wide:
+                raise
+            return tidy(problem.widened().predicate(true, ((1 << count) - 1) & ~true))
 
     # --- children ---
 
