@@ -142,9 +142,23 @@ typedef struct
         WEFT_COMMAND_OPTION (type, member.drops_unexpected),                                           \
         "Leave out tensors that the model does not know",                                              \
         NULL },                                                                                        \
+      { "strict",                                                                                      \
+        0,                                                                                             \
+        0,                                                                                             \
+        G_OPTION_ARG_STRING,                                                                           \
+        WEFT_COMMAND_OPTION (type, member.strict),                                                     \
+        "Stop at these too, by comma: unexpected, ignored, unused, not-reversible, open; all",         \
+        "KINDS" },                                                                                     \
+      { "base",                                                                                        \
+        0,                                                                                             \
+        0,                                                                                             \
+        G_OPTION_ARG_FILENAME,                                                                         \
+        WEFT_COMMAND_OPTION (type, member.base),                                                       \
+        "SRC is a LoRA adapter of the model in this folder, whose rules it follows",                   \
+        "DIR" },                                                                                       \
   {                                                                                                    \
-    "strict", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.strict),                    \
-        "Stop at these too, by comma: unexpected, ignored, unused, not-reversible, open; all", "KINDS" \
+    "adapter-name", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.adapter_name),        \
+        "With --base: what the runtime calls the adapter (default: default)", "NAME"                   \
   }
 
 #define WEFT_COMMAND_DESTINATION_OPTIONS(type, member)                                                                \

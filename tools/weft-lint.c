@@ -4,6 +4,7 @@
 
 #include "mapping/weft-mapping-lint.h"
 #include "mapping/weft-mapping.h"
+#include "model/weft-architecture-registry.h"
 #include "weft-command-load.h"
 #include "weft-command-output.h"
 
@@ -11,6 +12,7 @@ typedef struct
 {
   gboolean takes_all;
   gboolean is_counted_only;
+  gboolean takes_known;
   gchar **module_trees;
 } LintOptions;
 
@@ -19,6 +21,8 @@ static const GOptionEntry lint_options[] = {
     "Every mapping of the registry", NULL },
   { "summary", 's', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (LintOptions, is_counted_only),
     "Count the findings of each kind, and list none", NULL },
+  { "known", 'k', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (LintOptions, takes_known),
+    "Find idle rules by the models that Weft knows, as their configs are by default", NULL },
   { "module-tree", 't', 0, G_OPTION_ARG_FILENAME_ARRAY, WEFT_COMMAND_OPTION (LintOptions, module_trees),
     "A model to find idle rules by; may be given several times", "FILE" },
   G_OPTION_ENTRY_NULL,
@@ -28,6 +32,7 @@ static const WeftCommandExample lint_examples[] = {
   { "A mapping that you write", "weft lint my-model.json" },
   { "A mapping that is shipped", "weft lint mixtral" },
   { "The rules of a model, tried on the names of its checkpoint", "weft lint Mixtral-8x7B" },
+  { "Which rules does no model need that Weft knows?", "weft lint mixtral --known" },
   { "Everything that is shipped, for a script", "weft lint --all --json" },
   { NULL, NULL },
 };
@@ -77,13 +82,24 @@ list_names (WeftStateDict *state_dict)
   return g_strv_builder_end (builder);
 }
 
+/* Rules for names of old are no part of the model's mapping, and idle in most checkpoints. */
+static void
+remove_legacy (WeftTransformList *list)
+{
+  for (guint i = weft_transform_list_get_n_transforms (list); i > 0; i--)
+    if (g_strcmp0 (weft_weight_transform_get_origin (weft_transform_list_get_transform (list, i - 1)),
+                   "legacy")
+        == 0)
+      weft_transform_list_remove (list, i - 1);
+}
+
 /* The rules of the model that a checkpoint's config names, and the checkpoint's own names to try them on. */
 static gboolean
 take_checkpoint (Subject *subject, const gchar *path, WeftMappingRegistry *registry, WeftCommandCall *call,
                  GError **error)
 {
   g_autoptr (WeftCheckpoint) checkpoint = weft_checkpoint_open (path, call->cancellable, error);
-  g_autoptr (WeftModuleTree) tree = NULL;
+  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
 
   if (checkpoint == NULL)
     return FALSE;
@@ -93,11 +109,14 @@ take_checkpoint (Subject *subject, const gchar *path, WeftMappingRegistry *regis
                    path);
       return FALSE;
     }
-  tree = weft_module_tree_new_from_config (weft_checkpoint_get_config (checkpoint), path, error);
-  subject->list = tree != NULL ? weft_mapping_assemble (registry, tree, NULL, FALSE, error) : NULL;
+  weft_load_options_set_registry (options, registry);
+  subject->list = weft_load_options_assemble (options, weft_checkpoint_get_config (checkpoint), path, error);
+  if (subject->list == NULL)
+    return FALSE;
+  remove_legacy (subject->list);
   subject->keys = list_names (weft_checkpoint_get_state_dict (checkpoint));
   subject->known = g_strdupv (subject->keys);
-  return subject->list != NULL;
+  return TRUE;
 }
 
 /* Names of the tensors below one sub-model: as its mapping sees them, as the whole model does, and with the prefix that a
@@ -181,8 +200,63 @@ take_file (Subject *subject, const gchar *path, GPtrArray *trees, GError **error
   return subject->list != NULL && find_known (subject, name, trees, error);
 }
 
+/* The model that the defaults of its config make. A config that says nothing of the model is refused, so it says what
+ * changes no name. */
+static WeftModuleTree *
+make_known_tree (WeftArchitectureRegistry *architectures, const gchar *model_type, const gchar *class_name,
+                 GError **error)
+{
+  g_autoptr (JsonNode) config = json_node_new (JSON_NODE_OBJECT);
+  g_autoptr (JsonObject) object = json_object_new ();
+
+  json_object_set_string_member (object, "model_type", model_type);
+  json_object_set_int_member (object, "vocab_size", 32000);
+  json_object_set_int_member (object, "num_channels", 3);
+  json_object_set_object_member (object, "text_config", json_object_new ());
+  json_object_set_object_member (object, "vision_config", json_object_new ());
+  json_node_set_object (config, object);
+  return weft_module_tree_new_for_config (architectures, config, model_type, class_name, WEFT_DTYPE_INVALID,
+                                          error);
+}
+
+/* All classes of a model type: one without a head lacks the names of the head. A model that its defaults alone do not make
+ * is told, and passed over. */
+static gboolean
+add_known_trees_of_type (GPtrArray *trees, WeftArchitectureRegistry *architectures, const gchar *model_type,
+                         WeftCommandCall *call, GError **error)
+{
+  g_auto (GStrv) classes = weft_architecture_registry_list_classes (architectures, model_type, error);
+
+  for (guint i = 0; classes != NULL && classes[i] != NULL; i++)
+    {
+      g_autoptr (GError) reason = NULL;
+      WeftModuleTree *tree = make_known_tree (architectures, model_type, classes[i], &reason);
+
+      if (tree != NULL)
+        g_ptr_array_add (trees, tree);
+      else
+        weft_command_note (call, "%s", reason->message);
+    }
+  return classes != NULL;
+}
+
+static gboolean
+add_known_trees (GPtrArray *trees, WeftCommandCall *call, GError **error)
+{
+  g_autoptr (WeftArchitectureRegistry) architectures = weft_architecture_registry_new (error);
+  g_auto (GStrv) types = NULL;
+
+  if (architectures == NULL)
+    return FALSE;
+  types = weft_architecture_registry_list_model_types (architectures);
+  for (guint i = 0; types[i] != NULL; i++)
+    if (!add_known_trees_of_type (trees, architectures, types[i], call, error))
+      return FALSE;
+  return TRUE;
+}
+
 static GPtrArray *
-load_trees (const LintOptions *options, GError **error)
+load_trees (const LintOptions *options, WeftCommandCall *call, GError **error)
 {
   g_autoptr (GPtrArray) trees = g_ptr_array_new_with_free_func (g_object_unref);
 
@@ -194,6 +268,8 @@ load_trees (const LintOptions *options, GError **error)
         return NULL;
       g_ptr_array_add (trees, tree);
     }
+  if (options->takes_known && !add_known_trees (trees, call, error))
+    return NULL;
   return g_steal_pointer (&trees);
 }
 
@@ -388,7 +464,7 @@ collect_subjects (WeftCommandCall *call, GError **error)
       return NULL;
     }
   registry = weft_mapping_registry_new (error);
-  trees = registry != NULL ? load_trees (options, error) : NULL;
+  trees = registry != NULL ? load_trees (options, call, error) : NULL;
   if (trees == NULL)
     return NULL;
   ok = options->takes_all ? take_all (subjects, registry, trees, error)
@@ -429,7 +505,7 @@ const WeftCommandEntry weft_lint_command = {
       "Takes a mapping of the registry, a mapping file or a checkpoint folder (the rules of its model, tried on its own names). A "
       "mapping is tried on names that are made from its patterns. Found are: converters that overlap, rules that others shadow, "
       "renamings whose order matters, patterns that do not reverse, renamings of what a converter makes, unescaped dots that match "
-      "something else; and, where names are known (a checkpoint, or models by --module-tree), rules that match none of them.\n\n"
+      "something else; and, where names are known (a checkpoint, or models by --known or --module-tree), rules that match none of them.\n\n"
       "Each finding comes with a name that shows it, and was tried: what is said is what the rules do. A finding is not always a "
       "mistake: two rules may stand in their order on purpose. docs/lint.md lists those of the shipped mappings with their reasons. "
       "An alias has the findings of the mapping that it stands for, which are listed once.",

@@ -385,7 +385,7 @@ list_files (WeftCheckpoint *self, GError **error)
 
 /**
  * weft_checkpoint_open:
- * @path: a folder, a `.safetensors` file or a `.safetensors.index.json`
+ * @path: a folder, a `.safetensors` file, a `.safetensors.index.json` or a `.gguf` file
  * @cancellable: (nullable): to stop between files
  * @error: return location
  *
@@ -404,7 +404,7 @@ weft_checkpoint_open (const gchar *path, GCancellable *cancellable, GError **err
 
 /**
  * weft_checkpoint_open_full:
- * @path: a folder, a `.safetensors` file or a `.safetensors.index.json`
+ * @path: a folder, a `.safetensors` file, a `.safetensors.index.json` or a `.gguf` file
  * @variant: (nullable): V of `model.V.safetensors` and `model.safetensors.index.V.json`
  * @backend: how bytes of the files are read
  * @flags: how strictly

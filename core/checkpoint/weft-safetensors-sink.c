@@ -24,6 +24,8 @@ struct _WeftSafetensorsSink
   gchar *fingerprint;
   /* GBytes by name, to be written beside the weights. */
   GHashTable *texts;
+  /* Names of files of the source that are not carried along. */
+  GHashTable *left_out;
   guint n_resumed_files;
   guint64 n_resumed_bytes;
 };
@@ -132,7 +134,7 @@ compute_fingerprint (WeftSafetensorsSink *self)
 static gboolean
 is_replaced (WeftSafetensorsSink *self, const gchar *name)
 {
-  if (g_hash_table_contains (self->texts, name)
+  if (g_hash_table_contains (self->texts, name) || g_hash_table_contains (self->left_out, name)
       || g_strcmp0 (name, weft_shard_layout_get_index_name (self->layout)) == 0)
     return TRUE;
   for (guint i = 0; i < weft_shard_layout_get_n_files (self->layout); i++)
@@ -409,6 +411,7 @@ weft_safetensors_sink_finalize (GObject *object)
   g_free (self->path);
   g_free (self->fingerprint);
   g_hash_table_unref (self->texts);
+  g_hash_table_unref (self->left_out);
   G_OBJECT_CLASS (weft_safetensors_sink_parent_class)->finalize (object);
 }
 
@@ -421,6 +424,7 @@ weft_safetensors_sink_class_init (WeftSafetensorsSinkClass *klass)
 static void
 weft_safetensors_sink_init (WeftSafetensorsSink *self)
 {
+  self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->texts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
 }
 
@@ -622,4 +626,20 @@ weft_safetensors_sink_get_n_resumed_bytes (WeftSafetensorsSink *self)
 {
   g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self), 0);
   return self->n_resumed_bytes;
+}
+
+/**
+ * weft_safetensors_sink_leave_out:
+ * @self: a sink
+ * @name: (type filename): a name relative to the source's folder
+ *
+ * Does not carry a file along that the source has beside its weights, as one that is not true of the output.
+ *
+ * Since: 1.0
+ */
+void
+weft_safetensors_sink_leave_out (WeftSafetensorsSink *self, const gchar *name)
+{
+  g_return_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && name != NULL);
+  g_hash_table_add (self->left_out, g_strdup (name));
 }

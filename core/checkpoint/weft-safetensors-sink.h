@@ -56,6 +56,7 @@ WEFT_PUBLIC void weft_safetensors_sink_set_layout (WeftSafetensorsSink *self, We
 WEFT_PUBLIC void weft_safetensors_sink_set_fingerprint (WeftSafetensorsSink *self, const gchar *fingerprint);
 WEFT_PUBLIC gboolean weft_safetensors_sink_add_text (WeftSafetensorsSink *self, const gchar *name,
                                                      GBytes *text, GError **error);
+WEFT_PUBLIC void weft_safetensors_sink_leave_out (WeftSafetensorsSink *self, const gchar *name);
 
 WEFT_PUBLIC const gchar *weft_safetensors_sink_get_kept_path (WeftSafetensorsSink *self);
 WEFT_PUBLIC guint weft_safetensors_sink_get_n_resumed_files (WeftSafetensorsSink *self);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint/weft-shard.h"
 
+#include "base/weft-json.h"
 #include "checkpoint/weft-header-scanner-private.h"
 
 struct _WeftShard
@@ -9,9 +10,12 @@ struct _WeftShard
 
   gchar *file_name;
   WeftFile *file;
+  /* Either of a safetensors file... */
   WeftHeader *header;
   gsize n_header_bytes;
   GPtrArray *tensors;
+  /* ... or this. */
+  WeftGgufFile *gguf;
 };
 
 G_DEFINE_FINAL_TYPE (WeftShard, weft_shard, G_TYPE_OBJECT)
@@ -24,6 +28,7 @@ weft_shard_finalize (GObject *object)
   g_free (self->file_name);
   g_clear_pointer (&self->tensors, g_ptr_array_unref);
   g_clear_pointer (&self->header, weft_header_free);
+  g_clear_object (&self->gguf);
   g_clear_pointer (&self->file, weft_file_unref);
   G_OBJECT_CLASS (weft_shard_parent_class)->finalize (object);
 }
@@ -113,14 +118,31 @@ make_tensors (WeftShard *self, GError **error)
   return TRUE;
 }
 
+static gboolean
+open_gguf (WeftShard *self, const gchar *path, WeftIoBackend backend, GError **error)
+{
+  self->gguf = weft_gguf_file_open (path, backend, error);
+  if (self->gguf == NULL)
+    return FALSE;
+  self->file = weft_file_ref (weft_gguf_file_get_file (self->gguf));
+  return TRUE;
+}
+
+static gboolean
+open_safetensors (WeftShard *self, const gchar *path, WeftIoBackend backend, GError **error)
+{
+  self->file = weft_file_open (path, backend, error);
+  return self->file != NULL && read_header (self, error) && make_tensors (self, error);
+}
+
 /**
  * weft_shard_open:
- * @path: path of a safetensors file
+ * @path: path of a safetensors file, or of a GGUF file if its name ends in `.gguf`
  * @backend: how its bytes are read
  * @error: return location
  *
  * Opens a file and checks its header whole, by the rules of the safetensors format. Duplicate names and entries in
- * array form, which the format's reference reader takes, are refused.
+ * array form, which the format's reference reader takes, are refused. A GGUF file is opened as weft_gguf_file_open() does.
  *
  * Returns: (transfer full): the open file
  * Errors: %WEFT_ERROR_IO if it cannot be read; %WEFT_ERROR_FORMAT if it is no safetensors file, with the byte position,
@@ -133,8 +155,8 @@ weft_shard_open (const gchar *path, WeftIoBackend backend, GError **error)
   g_autoptr (WeftShard) self = g_object_new (WEFT_TYPE_SHARD, NULL);
 
   self->file_name = g_path_get_basename (path);
-  self->file = weft_file_open (path, backend, error);
-  if (self->file == NULL || !read_header (self, error) || !make_tensors (self, error))
+  if (g_str_has_suffix (path, ".gguf") ? !open_gguf (self, path, backend, error)
+                                       : !open_safetensors (self, path, backend, error))
     return NULL;
   return g_steal_pointer (&self);
 }
@@ -178,7 +200,49 @@ GHashTable *
 weft_shard_get_metadata (WeftShard *self)
 {
   g_return_val_if_fail (WEFT_IS_SHARD (self), NULL);
-  return self->header->metadata;
+  return self->header != NULL ? self->header->metadata : NULL;
+}
+
+/**
+ * weft_shard_get_gguf:
+ * @self: a shard
+ *
+ * Returns: (transfer none) (nullable): the GGUF file that the shard is, with its metadata and the types of its tensors, or %NULL
+ *   if it is a safetensors file
+ * Since: 1.0
+ */
+WeftGgufFile *
+weft_shard_get_gguf (WeftShard *self)
+{
+  g_return_val_if_fail (WEFT_IS_SHARD (self), NULL);
+  return self->gguf;
+}
+
+/* The header of a safetensors file that holds what a GGUF file does, in its order. */
+static GBytes *
+make_header (WeftGgufFile *gguf)
+{
+  g_autoptr (GString) json = g_string_new ("{");
+  guint64 end = 0;
+
+  for (guint i = 0; i < weft_gguf_file_get_n_tensors (gguf); i++)
+    {
+      WeftTensor *tensor = weft_gguf_file_get_tensor (gguf, i);
+      const WeftShape *shape = weft_tensor_get_shape (tensor);
+      guint64 begin = end;
+
+      end += weft_tensor_get_n_bytes (tensor);
+      g_string_append (json, i > 0 ? "," : "");
+      weft_json_append_text (json, weft_gguf_file_get_tensor_name (gguf, i), FALSE);
+      g_string_append_printf (json, ":{\"dtype\":\"%s\",\"shape\":[",
+                              weft_dtype_get_name (weft_tensor_get_dtype (tensor)));
+      for (guint k = 0; k < shape->rank; k++)
+        g_string_append_printf (json, "%s%" G_GINT64_FORMAT, k > 0 ? "," : "", shape->dims[k]);
+      g_string_append_printf (json, "],\"data_offsets\":[%" G_GUINT64_FORMAT ",%" G_GUINT64_FORMAT "]}",
+                              begin, end);
+    }
+  g_string_append_c (json, '}');
+  return g_string_free_to_bytes (g_steal_pointer (&json));
 }
 
 /**
@@ -186,7 +250,8 @@ weft_shard_get_metadata (WeftShard *self)
  * @self: a shard
  * @error: return location
  *
- * Reads the JSON of the header again: it is not kept in memory.
+ * Reads the JSON of the header again: it is not kept in memory. For a GGUF file it is made: that of a safetensors file with
+ * the same tensors.
  *
  * Returns: (transfer full): the JSON with its padding, without the length field before it
  * Errors: %WEFT_ERROR_IO if it cannot be read
@@ -198,6 +263,8 @@ weft_shard_read_header (WeftShard *self, GError **error)
   g_autofree gchar *json = NULL;
 
   g_return_val_if_fail (WEFT_IS_SHARD (self), NULL);
+  if (self->gguf != NULL)
+    return make_header (self->gguf);
   json = g_malloc (MAX (self->n_header_bytes, 1));
   if (!weft_file_read (self->file, WEFT_HEADER_LENGTH_BYTES, json, self->n_header_bytes, error))
     return NULL;
@@ -215,7 +282,7 @@ guint
 weft_shard_get_n_tensors (WeftShard *self)
 {
   g_return_val_if_fail (WEFT_IS_SHARD (self), 0);
-  return self->tensors->len;
+  return self->gguf != NULL ? weft_gguf_file_get_n_tensors (self->gguf) : self->tensors->len;
 }
 
 /**
@@ -229,8 +296,9 @@ weft_shard_get_n_tensors (WeftShard *self)
 const gchar *
 weft_shard_get_tensor_name (WeftShard *self, guint position)
 {
-  g_return_val_if_fail (WEFT_IS_SHARD (self) && position < self->tensors->len, NULL);
-  return get_entry (self, position)->name;
+  g_return_val_if_fail (WEFT_IS_SHARD (self) && position < weft_shard_get_n_tensors (self), NULL);
+  return self->gguf != NULL ? weft_gguf_file_get_tensor_name (self->gguf, position)
+                            : get_entry (self, position)->name;
 }
 
 /**
@@ -244,8 +312,9 @@ weft_shard_get_tensor_name (WeftShard *self, guint position)
 WeftTensor *
 weft_shard_get_tensor (WeftShard *self, guint position)
 {
-  g_return_val_if_fail (WEFT_IS_SHARD (self) && position < self->tensors->len, NULL);
-  return g_ptr_array_index (self->tensors, position);
+  g_return_val_if_fail (WEFT_IS_SHARD (self) && position < weft_shard_get_n_tensors (self), NULL);
+  return self->gguf != NULL ? weft_gguf_file_get_tensor (self->gguf, position)
+                            : g_ptr_array_index (self->tensors, position);
 }
 
 /**
@@ -259,6 +328,8 @@ weft_shard_get_tensor (WeftShard *self, guint position)
 guint64
 weft_shard_get_tensor_offset (WeftShard *self, guint position)
 {
+  if (WEFT_IS_SHARD (self) && self->gguf != NULL)
+    return weft_gguf_file_get_tensor_offset (self->gguf, position);
   g_return_val_if_fail (WEFT_IS_SHARD (self) && position < self->header->entries->len, 0);
   return WEFT_HEADER_LENGTH_BYTES + self->n_header_bytes + get_entry (self, position)->begin;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One open safetensors file: its tensors in the order of their bytes, its metadata, its header. */
+/* One open file of a checkpoint, safetensors or GGUF: its tensors in the order of their bytes, its metadata, its header. */
 #pragma once
 
+#include "checkpoint/weft-gguf-file.h"
 #include "tensor/weft-state-dict.h"
 #include "tensor/weft-tensor.h"
 
@@ -23,6 +24,7 @@ WEFT_PUBLIC WeftShard *weft_shard_open (const gchar *path, WeftIoBackend backend
 WEFT_PUBLIC const gchar *weft_shard_get_file_name (WeftShard *self);
 WEFT_PUBLIC WeftFile *weft_shard_get_file (WeftShard *self);
 WEFT_PUBLIC GHashTable *weft_shard_get_metadata (WeftShard *self);
+WEFT_PUBLIC WeftGgufFile *weft_shard_get_gguf (WeftShard *self);
 WEFT_PUBLIC GBytes *weft_shard_read_header (WeftShard *self, GError **error);
 WEFT_PUBLIC guint weft_shard_get_n_tensors (WeftShard *self);
 WEFT_PUBLIC const gchar *weft_shard_get_tensor_name (WeftShard *self, guint position);

@@ -18,6 +18,7 @@ struct _WeftArchitectureBuilder
   GHashTable *changed; /* config and changes as text -> WeftModelConfig */
   GPtrArray *configs;  /* all configs that keys of the tables above stand for */
   GHashTable *bases;   /* list in a file -> GPtrArray, by file */
+  GHashTable *given;   /* WeftModuleBody -> Given */
   GString *path;
   guint depth;
   guint n_elements;
@@ -30,6 +31,14 @@ typedef struct
   WeftValue *values;
   guint n;
 } Names;
+
+/* The arguments that a body was made with. */
+typedef struct
+{
+  WeftModuleBody *body;
+  GPtrArray *names;
+  WeftValue values; /* a list */
+} Given;
 
 /* What a definition is evaluated in. */
 typedef struct
@@ -57,6 +66,17 @@ free_model (gpointer pointer)
 }
 
 static void
+free_given (gpointer pointer)
+{
+  Given *given = pointer;
+
+  weft_module_body_unref (given->body);
+  g_ptr_array_unref (given->names);
+  weft_value_clear (&given->values);
+  g_free (given);
+}
+
+static void
 unref_body (gpointer body)
 {
   weft_module_body_unref (body);
@@ -80,6 +100,7 @@ weft_architecture_builder_new (WeftArchitectureRegistry *registry, WeftDtype dty
   self->changed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_object_unref);
   self->configs = g_ptr_array_new_with_free_func (g_object_unref);
   self->bases = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, unref_bases);
+  self->given = g_hash_table_new_full (NULL, NULL, NULL, free_given);
   self->path = g_string_new (NULL);
   return self;
 }
@@ -87,6 +108,7 @@ weft_architecture_builder_new (WeftArchitectureRegistry *registry, WeftDtype dty
 void
 weft_architecture_builder_free (WeftArchitectureBuilder *self)
 {
+  g_hash_table_unref (self->given);
   g_hash_table_unref (self->models);
   g_hash_table_unref (self->bodies);
   g_hash_table_unref (self->changed);
@@ -112,8 +134,9 @@ static gboolean G_GNUC_PRINTF (4, 5)
   va_start (arguments, format);
   reason = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: module '%s': %s", place->file->where,
-               self->path->str, reason);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: %s: module '%s': %s",
+               place->config != NULL ? weft_model_config_get_where (place->config) : "no config",
+               place->file->where, self->path->str, reason);
   return FALSE;
 }
 
@@ -423,6 +446,19 @@ bind_argument (WeftArchitectureBuilder *self, const gchar *argument, JsonObject 
   return fail (self, place, error, "argument '%s' is not given", *name);
 }
 
+static void
+remember_given (WeftArchitectureBuilder *self, WeftModuleBody *body, GPtrArray *texts, const Names *names)
+{
+  Given *given = g_new0 (Given, 1);
+
+  given->body = weft_module_body_ref (body);
+  given->names = g_ptr_array_ref (texts);
+  given->values = weft_value_list ();
+  for (guint i = 0; i < names->n; i++)
+    weft_value_append (&given->values, &names->values[i]);
+  g_hash_table_insert (self->given, body, given);
+}
+
 /* A named definition sees its arguments and its config, and nothing of where it stands. */
 static WeftModuleBody *
 build_definition (WeftArchitectureBuilder *self, WeftArchitectureFile *file, JsonObject *definition,
@@ -439,7 +475,8 @@ build_definition (WeftArchitectureBuilder *self, WeftArchitectureFile *file, Jso
   WeftModuleBody *body = NULL;
   gboolean is_bound = TRUE;
 
-  g_string_printf (key, "%p %p %p", (gpointer) definition, (gpointer) file, (gpointer) config);
+  g_string_printf (key, "%p %p %p %d", (gpointer) definition, (gpointer) file, (gpointer) config,
+                   self->dtype);
   for (guint i = 0; i < n && is_bound; i++)
     {
       JsonNode *argument = json_array_get_element (arguments, i);
@@ -462,6 +499,8 @@ build_definition (WeftArchitectureBuilder *self, WeftArchitectureFile *file, Jso
       body = fill (self, definition, &place, error);
       if (body != NULL)
         g_hash_table_insert (self->bodies, g_strdup (key->str), body);
+      if (body != NULL && n > 0)
+        remember_given (self, body, texts, &names);
     }
   names_clear (&names);
   return body != NULL ? weft_module_body_ref (body) : NULL;
@@ -497,7 +536,9 @@ build_model (WeftArchitectureBuilder *self, WeftArchitectureFile *file, const gc
 
   if (name == NULL)
     {
-      fail (self, from, error, "'%s' is no class of %s with a 'module'", class_name, file->where);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+                   "%s: module '%s': the modules of the class '%s' are not known", from->file->where,
+                   self->path->str, class_name);
       return NULL;
     }
   definition = weft_architecture_registry_find_module (self->registry, file, name, error);
@@ -635,6 +676,23 @@ build_one (WeftArchitectureBuilder *self, JsonObject *child, const Place *place,
                                  : fill (self, module, place, error);
 }
 
+/* A child may say which dtype tensors have for which nothing else does. */
+static WeftModuleBody *
+build_as (WeftArchitectureBuilder *self, JsonObject *child, const Place *place, GError **error)
+{
+  const gchar *written = weft_architecture_get_text (child, "dtype");
+  WeftDtype before = self->dtype;
+  WeftModuleBody *body = NULL;
+
+  self->dtype = written != NULL ? weft_dtype_from_any_name (written) : before;
+  if (self->dtype == WEFT_DTYPE_INVALID)
+    fail (self, place, error, "'%s' is no dtype", written);
+  else
+    body = build_one (self, child, place, error);
+  self->dtype = before;
+  return body;
+}
+
 static gint
 compare_numbers (gconstpointer a, gconstpointer b)
 {
@@ -659,7 +717,7 @@ build_element (WeftArchitectureBuilder *self, JsonObject *child, const gchar *in
     return FALSE;
   if (!is_there)
     return TRUE;
-  *body = build_one (self, child, &inner, error);
+  *body = build_as (self, child, &inner, error);
   return *body != NULL;
 }
 
@@ -725,30 +783,187 @@ add_list (WeftArchitectureBuilder *self, WeftModuleBody *body, const gchar *name
   return add_repeated (self, box, child, place, error);
 }
 
+/* A child of a body, as the body's own, so that it can be changed; %NULL if there is none of that name. */
+static WeftModuleBody *
+get_own_child (WeftArchitectureBuilder *self, WeftModuleBody *body, const gchar *name)
+{
+  const WeftModuleChild *child = weft_module_body_find_child (body, name);
+  const WeftBuiltModel *model;
+  g_autoptr (WeftModuleBody) copy = NULL;
+
+  if (child == NULL)
+    return NULL;
+  copy = weft_module_body_copy (child->body);
+  model = weft_architecture_builder_find_model (self, child->body);
+  if (model != NULL)
+    note_model (self, copy, model->file, model->entry, model->config);
+  weft_module_body_set_child (body, name, name, copy, NULL);
+  return copy;
+}
+
+/* The module at the end of a path of names, which are changed with it. */
+static WeftModuleBody *
+get_own_below (WeftArchitectureBuilder *self, WeftModuleBody *body, gchar **names, guint n)
+{
+  for (guint i = 0; i < n && body != NULL; i++)
+    body = get_own_child (self, body, names[i]);
+  return body;
+}
+
+/* What stands in the place of a module that is exchanged. It sees the arguments that the other one was made with. */
+static WeftModuleBody *
+build_replacement (WeftArchitectureBuilder *self, WeftModuleBody *old, JsonObject *rule, const Place *place,
+                   GError **error)
+{
+  const Given *given = g_hash_table_lookup (self->given, old);
+  const gchar *name = weft_architecture_get_text (rule, "module");
+  WeftScope outermost = { .find_field = weft_model_config_find_field };
+  Names names = names_new (given != NULL ? given->names->len : 0);
+  Place inner = { place->file, NULL, &outermost };
+  JsonObject *definition = NULL;
+  WeftModuleBody *body = NULL;
+
+  for (guint i = 0; given != NULL && i < given->values.of.list->len; i++)
+    inner.scope = names_add (&names, inner.scope, given->names->pdata[i],
+                             weft_value_copy (&g_array_index (given->values.of.list, WeftValue, i)));
+  if (name == NULL)
+    fail (self, place, error, "replace: a rule needs 'module', a text");
+  else
+    definition = weft_architecture_registry_find_module (self->registry, place->file, name, error);
+  if (definition != NULL)
+    body = build_definition (self, place->file, definition, NULL, weft_architecture_get_object (rule, "with"),
+                             &inner, error);
+  names_clear (&names);
+  return body;
+}
+
+/* Exchanges modules of a class below @body. */
+static gboolean
+replace_below (WeftArchitectureBuilder *self, WeftModuleBody *body, const gchar *class_name, JsonObject *rule,
+               const Place *place, GError **error)
+{
+  for (guint i = 0; i < body->children->len; i++)
+    {
+      const WeftModuleChild *child = &g_array_index (body->children, WeftModuleChild, i);
+      g_autofree gchar *name = g_strdup (child->name);
+      g_autoptr (WeftModuleBody) replacement = NULL;
+
+      if (strcmp (child->body->class_name, class_name) == 0)
+        {
+          replacement = build_replacement (self, child->body, rule, place, error);
+          if (replacement == NULL)
+            return FALSE;
+          weft_module_body_set_child (body, name, name, replacement, NULL);
+        }
+      else if (!replace_below (self, get_own_child (self, body, name), class_name, rule, place, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+apply_replacements (WeftArchitectureBuilder *self, WeftModuleBody *body, const gchar *name, JsonObject *rules,
+                    const Place *place, GError **error)
+{
+  g_autoptr (GList) classes = rules != NULL ? json_object_get_members (rules) : NULL;
+  WeftModuleBody *own = classes != NULL ? get_own_child (self, body, name) : NULL;
+
+  for (GList *written = classes; written != NULL; written = written->next)
+    {
+      JsonObject *rule = weft_architecture_get_object (rules, written->data);
+      g_autofree gchar *class_name = weft_architecture_file_expand (place->file, written->data);
+      gboolean is_asked;
+
+      if (rule == NULL)
+        return fail (self, place, error, "replace: expected objects");
+      if (!holds (self, rule, "if", place, &is_asked, error)
+          || (is_asked && !replace_below (self, own, class_name, rule, place, error)))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* A child in a body that is its parent. */
+static gboolean
+add_plain_child (WeftArchitectureBuilder *self, WeftModuleBody *body, const gchar *name, JsonObject *child,
+                 const Place *place, GError **error)
+{
+  g_autoptr (WeftModuleBody) made = NULL;
+  gboolean is_there;
+
+  if (json_object_has_member (child, "repeat"))
+    return add_list (self, body, name, child, place, error);
+  if (!holds (self, child, "if", place, &is_there, error))
+    return FALSE;
+  if (!is_there)
+    return TRUE;
+  if (weft_architecture_get_flag (child, "remove", FALSE))
+    {
+      weft_module_body_remove_child (body, name);
+      return TRUE;
+    }
+  made = build_as (self, child, place, error);
+  if (made == NULL)
+    return FALSE;
+  weft_module_body_set_child (body, name, name, made, NULL);
+  return apply_replacements (self, body, name, weft_architecture_get_object (child, "replace"), place, error);
+}
+
+/* A child in a module further down, which another definition made. */
+static gboolean
+add_child_at (WeftArchitectureBuilder *self, WeftModuleBody *body, const gchar *path, JsonObject *child,
+              const Place *place, GError **error)
+{
+  g_auto (GStrv) names = g_strsplit (path, ".", -1);
+  guint n = g_strv_length (names);
+  gsize length = self->path->len;
+  gboolean is_added;
+
+  body = get_own_below (self, body, names, n - 1);
+  if (body == NULL)
+    return fail (self, place, error, "there is no module for the child '%s'", path);
+  g_string_append_printf (self->path, "%s%s", length > 0 ? "." : "", path);
+  is_added = add_plain_child (self, body, names[n - 1], child, place, error);
+  g_string_truncate (self->path, length);
+  return is_added;
+}
+
+/* `layers.*.norm`: a child in every member of a list that is there. */
+static gboolean
+add_child_to_each (WeftArchitectureBuilder *self, WeftModuleBody *body, const gchar *star, JsonObject *child,
+                   const Place *place, GError **error)
+{
+  const gchar *path = weft_architecture_get_text (child, "name");
+  g_autofree gchar *before = g_strndup (path, (gsize) (star - path));
+  g_auto (GStrv) names = g_strsplit (before, ".", -1);
+  const gchar *index = weft_architecture_get_text (child, "index");
+  WeftModuleBody *box = get_own_below (self, body, names, g_strv_length (names));
+
+  for (guint i = 0; box != NULL && i < box->children->len; i++)
+    {
+      const gchar *number = g_array_index (box->children, WeftModuleChild, i).name;
+      WeftValue value = weft_value_integer (g_ascii_strtoll (number, NULL, 10));
+      WeftScope scope = { .outer = place->scope, .name = index, .value = &value };
+      Place inner = { place->file, place->config, index != NULL ? &scope : place->scope };
+      g_autofree gchar *inner_path = g_strconcat (number, star + strlen (".*"), NULL);
+
+      if (!add_child_at (self, box, inner_path, child, &inner, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 static gboolean
 add_child (WeftArchitectureBuilder *self, WeftModuleBody *body, JsonObject *child, const Place *place,
            GError **error)
 {
   const gchar *name = weft_architecture_get_text (child, "name");
-  g_autoptr (WeftModuleBody) made = NULL;
-  gsize length = self->path->len;
-  gboolean is_there, is_added;
+  const gchar *star = name != NULL ? strstr (name, ".*.") : NULL;
 
   if (name == NULL || name[0] == '\0')
     return fail (self, place, error, "a child needs 'name', a text");
-  g_string_append_printf (self->path, "%s%s", length > 0 ? "." : "", name);
-  if (json_object_has_member (child, "repeat"))
-    is_added = add_list (self, body, name, child, place, error);
-  else
-    {
-      is_added = holds (self, child, "if", place, &is_there, error);
-      made = is_added && is_there ? build_one (self, child, place, error) : NULL;
-      is_added = is_added && (!is_there || made != NULL);
-      if (made != NULL)
-        weft_module_body_set_child (body, name, name, made, NULL);
-    }
-  g_string_truncate (self->path, length);
-  return is_added;
+  return star != NULL ? add_child_to_each (self, body, star, child, place, error)
+                      : add_child_at (self, body, name, child, place, error);
 }
 
 typedef gboolean (*Add) (WeftArchitectureBuilder *self, WeftModuleBody *body, JsonObject *entry,

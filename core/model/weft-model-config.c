@@ -16,6 +16,7 @@ struct _WeftModelConfig
   gchar *where;
   JsonObject *object;
   WeftArchitecture *architecture; /* (nullable) */
+  gboolean is_raw;                /* what the file says, and nothing for what it does not say */
   GHashTable *changes;            /* (nullable): field -> WeftValue, in place of what the file says */
   GRecMutex lock;
   GHashTable *values; /* field -> WeftValue, found before */
@@ -324,6 +325,23 @@ make_nested (WeftModelConfig *self, const gchar *name, JsonObject *object, const
   return TRUE;
 }
 
+/* What the file says, with the defaults of the rule for what it leaves out. */
+static JsonObject *
+merge_defaults (JsonObject *written, JsonObject *defaults)
+{
+  JsonObject *merged = json_object_new ();
+  JsonObject *const sources[] = { defaults, written };
+
+  for (guint i = 0; i < G_N_ELEMENTS (sources); i++)
+    {
+      g_autoptr (GList) names = json_object_get_members (sources[i]);
+
+      for (GList *name = names; name != NULL; name = name->next)
+        json_object_set_member (merged, name->data, json_object_dup_member (sources[i], name->data));
+    }
+  return merged;
+}
+
 /* A config in this one. The rule says of which model type it is, whether the file may name another, and what an absent one is. */
 static gboolean
 find_nested (WeftModelConfig *self, const gchar *name, JsonObject *rule, WeftValue *value, GError **error)
@@ -331,20 +349,39 @@ find_nested (WeftModelConfig *self, const gchar *name, JsonObject *rule, WeftVal
   JsonNode *written = find_written (self, name);
   const gchar *model_type = weft_architecture_get_text (rule, "model_type");
   JsonObject *fallback = weft_architecture_get_object (rule, "default");
-  g_autoptr (JsonObject) empty = json_object_new ();
+  g_autoptr (JsonObject) object = NULL;
 
+  if (weft_architecture_get_flag (rule, "derived", FALSE))
+    return written != NULL || make_nested (self, name, self->object, model_type, value, error);
   if (written == NULL || JSON_NODE_HOLDS_NULL (written))
     {
       if (weft_architecture_get_flag (rule, "null", FALSE))
         return TRUE;
-      return make_nested (self, name, fallback != NULL ? fallback : empty, model_type, value, error);
+      object = fallback != NULL ? json_object_ref (fallback) : json_object_new ();
+      return make_nested (self, name, object, model_type, value, error);
     }
   if (!JSON_NODE_HOLDS_OBJECT (written))
     return refuse (error, self->where, name, "an object", written);
   if (weft_architecture_get_flag (rule, "auto", FALSE)
       && weft_architecture_get_text (json_node_get_object (written), "model_type") != NULL)
     model_type = weft_architecture_get_text (json_node_get_object (written), "model_type");
-  return make_nested (self, name, json_node_get_object (written), model_type, value, error);
+  object = fallback != NULL && weft_architecture_get_flag (rule, "merge", FALSE)
+               ? merge_defaults (json_node_get_object (written), fallback)
+               : json_object_ref (json_node_get_object (written));
+  return make_nested (self, name, object, model_type, value, error);
+}
+
+/* What rules call `raw`. */
+static void
+make_raw (WeftModelConfig *self, WeftValue *value)
+{
+  g_autoptr (WeftModelConfig) raw = g_object_new (WEFT_TYPE_MODEL_CONFIG, NULL);
+
+  raw->where = g_strdup (self->where);
+  raw->object = json_object_ref (self->object);
+  raw->architecture = weft_architecture_ref (self->architecture);
+  raw->is_raw = TRUE;
+  *value = weft_value_config (G_OBJECT (raw));
 }
 
 /* @given: (nullable): what the expression calls `given` */
@@ -394,6 +431,16 @@ find_value (WeftModelConfig *self, const gchar *name, WeftValue *value, GError *
   JsonObject *fields, *configs;
   JsonNode *rule = NULL;
 
+  if (self->is_raw)
+    {
+      *value = weft_value_from_json (written);
+      return TRUE;
+    }
+  if (strcmp (name, "raw") == 0 && self->architecture != NULL)
+    {
+      make_raw (self, value);
+      return TRUE;
+    }
   if (strcmp (name, "model_type") == 0 && weft_model_config_get_model_type (self) != NULL)
     {
       *value = weft_value_text (weft_model_config_get_model_type (self), -1);

@@ -34,9 +34,9 @@ free_pair (gpointer pointer)
 }
 
 static GHashTable *
-new_texts (void)
+new_set (void)
 {
-  return g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  return g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
 }
 
 static Facts *
@@ -44,12 +44,12 @@ facts_new (void)
 {
   Facts *self = g_new0 (Facts, 1);
 
-  self->ties = new_texts ();
-  self->ignore_on_load_missing = new_texts ();
-  self->ignore_on_load_unexpected = new_texts ();
-  self->ignore_on_save = new_texts ();
-  self->keep_in_fp32 = new_texts ();
-  self->keep_in_fp32_strict = new_texts ();
+  self->ties = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  self->ignore_on_load_missing = new_set ();
+  self->ignore_on_load_unexpected = new_set ();
+  self->ignore_on_save = new_set ();
+  self->keep_in_fp32 = new_set ();
+  self->keep_in_fp32_strict = new_set ();
   for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
     {
       self->plan_rules[i] = g_array_new (FALSE, FALSE, sizeof (WeftTextPair));
@@ -434,7 +434,7 @@ sort_texts (GHashTable *set)
 static void
 set_dtype_plan (WeftModuleTree *tree, Facts *facts, WeftDtype dtype)
 {
-  g_autoptr (GHashTable) patterns = new_texts ();
+  g_autoptr (GHashTable) patterns = new_set ();
   g_auto (GStrv) sorted = NULL;
 
   if (dtype == WEFT_DTYPE_F16)
@@ -563,8 +563,8 @@ check_describes (WeftArchitecture *architecture, JsonObject *config, const gchar
           return TRUE;
     }
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-               "%s: says nothing of a model of the type '%s' but its name, so that its sizes are not known", where,
-               architecture->model_type);
+               "%s: says nothing of a model of the type '%s' but its name, so that its sizes are not known",
+               where, architecture->model_type);
   return FALSE;
 }
 
@@ -629,6 +629,75 @@ evaluate_tree (Evaluation *evaluation, WeftModelConfig *config, const gchar *cla
   return TRUE;
 }
 
+/* A class of which only the models in it are known: enough to look up mappings. %NULL if more is known, or not even that. */
+static JsonArray *
+find_outline (WeftArchitecture *architecture, const gchar *class_name, JsonObject **entry)
+{
+  const gchar *key;
+
+  *entry = weft_architecture_file_find_class (architecture->file, class_name, &key);
+  return *entry != NULL && !json_object_has_member (*entry, "module")
+             ? weft_architecture_get_array (*entry, "outline")
+             : NULL;
+}
+
+static void
+add_outlined (WeftModuleTree *tree, WeftArchitectureFile *file, JsonArray *outline)
+{
+  for (guint i = 0; i < json_array_get_length (outline); i++)
+    {
+      JsonNode *node = json_array_get_element (outline, i);
+      JsonObject *model = JSON_NODE_HOLDS_OBJECT (node) ? json_node_get_object (node) : NULL;
+      const gchar *path = model != NULL ? weft_architecture_get_text (model, "path") : NULL;
+      const gchar *written = model != NULL ? weft_architecture_get_text (model, "class") : NULL;
+      const gchar *model_type = model != NULL ? weft_architecture_get_text (model, "model_type") : NULL;
+      const gchar *prefix = model != NULL ? weft_architecture_get_text (model, "base_model_prefix") : NULL;
+      g_autofree gchar *class_name = written != NULL ? weft_architecture_file_expand (file, written) : NULL;
+
+      if (path != NULL && class_name != NULL)
+        weft_module_tree_add_sub_model (tree, path, class_name, model_type != NULL ? model_type : "",
+                                        prefix != NULL ? prefix : "", NULL);
+    }
+}
+
+static WeftModuleTree *
+make_outlined (WeftModelConfig *config, const gchar *class_name, JsonObject *entry, JsonArray *outline,
+               GError **error)
+{
+  g_autoptr (WeftModuleTree) tree = weft_module_tree_new_empty ();
+  g_autoptr (Facts) nothing = facts_new ();
+  const gchar *prefix = weft_architecture_get_text (entry, "base_model_prefix");
+  const gchar *model_type = weft_model_config_get_model_type (config);
+
+  tree->class_name = g_strdup (class_name);
+  tree->model_type = g_strdup (model_type);
+  tree->base_model_prefix = g_strdup (prefix != NULL ? prefix : "");
+  if (!weft_module_tree_complete (tree, weft_module_body_new (class_name, NULL),
+                                  weft_model_config_get_where (config), error))
+    return NULL;
+  weft_module_tree_add_sub_model (tree, "", class_name, model_type, tree->base_model_prefix, config);
+  add_outlined (tree, weft_model_config_get_known_architecture (config)->file, outline);
+  set_facts (tree, nothing, WEFT_DTYPE_INVALID);
+  return g_steal_pointer (&tree);
+}
+
+static WeftModuleTree *
+make_evaluated (WeftArchitectureRegistry *registry, WeftModelConfig *config, const gchar *class_name,
+                WeftDtype dtype, GError **error)
+{
+  g_autoptr (WeftArchitectureBuilder) builder = NULL;
+  g_autoptr (WeftModuleTree) tree = weft_module_tree_new_empty ();
+  Evaluation evaluation = { .registry = registry, .tree = tree };
+
+  if (dtype == WEFT_DTYPE_INVALID)
+    dtype = weft_model_config_get_dtype (config);
+  if (dtype == WEFT_DTYPE_INVALID)
+    dtype = WEFT_DTYPE_F32;
+  builder = weft_architecture_builder_new (registry, dtype);
+  evaluation.builder = builder;
+  return evaluate_tree (&evaluation, config, class_name, dtype, error) ? g_steal_pointer (&tree) : NULL;
+}
+
 /**
  * weft_module_tree_new_for_config:
  * @registry: (nullable): what is known of architectures; %NULL for weft_architecture_registry_new()
@@ -640,7 +709,8 @@ evaluate_tree (Evaluation *evaluation, WeftModelConfig *config, const gchar *cla
  *   or 32 bits if it names none
  * @error: return location
  *
- * Makes the tree of a model that Weft knows from its config alone.
+ * Makes the tree of a model that Weft knows from its config alone. Of some classes Weft knows only which models are in them:
+ * such a tree has sub-models, and no tensors.
  *
  * Returns: (transfer full): the tree
  * Errors: %WEFT_ERROR_UNSUPPORTED if the model type or the config's class is not known, or comes with the checkpoint (such a
@@ -657,10 +727,10 @@ weft_module_tree_new_for_config (WeftArchitectureRegistry *registry, JsonNode *r
   g_autoptr (WeftModelConfig) plain = own != NULL ? weft_model_config_new (root, where, error) : NULL;
   g_autoptr (WeftArchitecture) architecture = plain != NULL ? find_architecture (own, plain, error) : NULL;
   g_autoptr (WeftModelConfig) config = NULL;
-  g_autoptr (WeftArchitectureBuilder) builder = NULL;
   g_autoptr (WeftModuleTree) tree = NULL;
   g_autofree gchar *chosen = NULL;
-  Evaluation evaluation = { .registry = own };
+  JsonObject *entry;
+  JsonArray *outline;
 
   if (architecture == NULL)
     return NULL;
@@ -668,16 +738,8 @@ weft_module_tree_new_for_config (WeftArchitectureRegistry *registry, JsonNode *r
   if (chosen == NULL || !check_describes (architecture, json_node_get_object (root), where, error))
     return NULL;
   config = weft_model_config_new_for_architecture (json_node_get_object (root), where, architecture, error);
-  if (dtype == WEFT_DTYPE_INVALID)
-    dtype = weft_model_config_get_dtype (config);
-  if (dtype == WEFT_DTYPE_INVALID)
-    dtype = WEFT_DTYPE_F32;
-  builder = weft_architecture_builder_new (own, dtype);
-  tree = weft_module_tree_new_empty ();
-  evaluation.builder = builder;
-  evaluation.tree = tree;
-  if (!evaluate_tree (&evaluation, config, chosen, dtype, error)
-      || refuse_custom_code (tree, root, where, error))
-    return NULL;
-  return g_steal_pointer (&tree);
+  outline = find_outline (architecture, chosen, &entry);
+  tree = outline != NULL ? make_outlined (config, chosen, entry, outline, error)
+                         : make_evaluated (own, config, chosen, dtype, error);
+  return tree != NULL && !refuse_custom_code (tree, root, where, error) ? g_steal_pointer (&tree) : NULL;
 }

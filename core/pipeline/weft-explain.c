@@ -44,10 +44,10 @@ add_tensor (JsonBuilder *builder, WeftTensor *tensor)
 static void
 add_source (JsonBuilder *builder, WeftLoadPlan *self, guint position)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *published = self->published;
   const gchar *key = weft_state_dict_get_name (published, position);
-  WeftShard *shard = weft_checkpoint_get_shard (
-      self->checkpoint, weft_checkpoint_get_tensor_shard (self->checkpoint, position));
+  WeftShard *shard =
+      weft_checkpoint_get_shard (self->checkpoint, weft_load_plan_get_source_shard (self, position));
 
   json_builder_begin_object (builder);
   add_member_string (builder, "key", key);
@@ -194,8 +194,7 @@ add_conversion (JsonBuilder *builder, WeftLoadPlan *self, WeftConversion *conver
       if (with_sources)
         add_source (builder, self, position);
       else
-        json_builder_add_string_value (
-            builder, weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position));
+        json_builder_add_string_value (builder, weft_state_dict_get_name (self->published, position));
     }
   json_builder_end_array (builder);
 }
@@ -292,7 +291,7 @@ append_ops (GString *text, const WeftConversion *conversion, gboolean *has_ops)
 gchar *
 weft_load_plan_describe_output (WeftLoadPlan *self, guint position)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *published = self->published;
   g_autoptr (GArray) sources = list_sources (self, position);
   GString *text = g_string_new (weft_state_dict_get_name (published, g_array_index (sources, guint, 0)));
   g_autoptr (GPtrArray) makers = g_ptr_array_new ();
@@ -358,7 +357,7 @@ add_trials (JsonBuilder *builder, WeftLoadPlan *self, const gchar *key, GError *
 static WeftConversion *
 find_conversion (WeftLoadPlan *self, const gchar *key, gboolean *is_source)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *published = self->published;
   guint position;
 
   *is_source = weft_state_dict_find (published, key, &position);
@@ -405,9 +404,8 @@ weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error)
       return NULL;
     }
   if (!is_source)
-    published =
-        weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint),
-                                  g_array_index (conversion->sources, WeftConversionSource, 0).position);
+    published = weft_state_dict_get_name (
+        self->published, g_array_index (conversion->sources, WeftConversionSource, 0).position);
   json_builder_begin_object (builder);
   add_member_string (builder, "key", key);
   json_builder_set_member_name (builder, "is_source");

@@ -223,6 +223,9 @@ describe_mappings (GPtrArray *names, WeftMappingRegistry *registry, const gchar 
     {
       const Candidate *candidate = &g_array_index (candidates, Candidate, i);
 
+      /* One that fits half as well as the best is not meant. */
+      if (candidate->score * 2 < g_array_index (candidates, Candidate, 0).score)
+        break;
       g_string_append_printf (text, "%s'%s' (%u of its %u rules match)", i == 0 ? " " : " or ",
                               candidate->name, candidate->n_used, candidate->n_rules);
     }

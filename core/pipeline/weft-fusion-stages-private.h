@@ -12,8 +12,8 @@ gboolean weft_fusion_stages_take_back (WeftLoadPlan *self, GError **error);
 /* Fuses. */
 gboolean weft_fusion_stages_apply (WeftLoadPlan *self, GError **error);
 
-/* The text of config.json as the output has it, or NULL if it stays as it is. @original: what it was. */
-gchar *weft_fusion_stages_edit_config (WeftLoadPlan *self, gchar **original, GError **error);
+/* The text of config.json as the output has it, or NULL if it stays as it is. */
+gchar *weft_fusion_stages_edit_config (WeftLoadPlan *self, GError **error);
 
 /* What a config stores, applied to @tree; NULL without an error if it stores nothing. */
 WeftReplacementExecutor *weft_fusion_stages_open_stored (WeftModuleTree *tree, JsonNode *config,

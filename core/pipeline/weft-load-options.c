@@ -22,6 +22,11 @@ struct _WeftLoadOptions
   JsonNode *fusion_config; /* (nullable) */
   gchar *fusion_where;
   WeftPlanOverrides *overrides; /* (nullable) */
+  gboolean is_dequantized;
+  WeftDtype dense_dtype;
+  gchar *scheme;               /* (nullable) */
+  JsonNode *scheme_parameters; /* (nullable) */
+  GPtrArray *dense_modules;
 };
 
 G_DEFINE_FINAL_TYPE (WeftLoadOptions, weft_load_options, G_TYPE_OBJECT)
@@ -34,6 +39,9 @@ weft_load_options_finalize (GObject *object)
   g_free (self->dtype);
   g_free (self->class_name);
   g_free (self->model_type);
+  g_free (self->scheme);
+  g_clear_pointer (&self->scheme_parameters, json_node_unref);
+  g_ptr_array_unref (self->dense_modules);
   g_clear_object (&self->key_mapping);
   g_clear_object (&self->mapping);
   g_clear_object (&self->registry);
@@ -57,6 +65,8 @@ weft_load_options_init (WeftLoadOptions *self)
 {
   self->dtype = g_strdup ("keep");
   self->key_mapping = weft_transform_list_new ();
+  self->dense_dtype = WEFT_DTYPE_INVALID;
+  self->dense_modules = g_ptr_array_new_with_free_func (g_free);
 }
 
 /**
@@ -301,6 +311,147 @@ void
 weft_load_options_set_plan_overrides (WeftLoadOptions *self, WeftPlanOverrides *overrides)
 {
   g_set_object (&self->overrides, overrides);
+}
+
+/**
+ * weft_load_options_set_is_dequantized:
+ * @self: options
+ * @is_dequantized: whether packed weights become dense values. If not (the default), codes and companions follow the
+ *   rules as they are
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_is_dequantized (WeftLoadOptions *self, gboolean is_dequantized)
+{
+  self->is_dequantized = is_dequantized;
+}
+
+/**
+ * weft_load_options_set_dense_dtype:
+ * @self: options
+ * @dtype: dtype of packed weights that become dense, where stored dtypes are kept otherwise; %WEFT_DTYPE_INVALID (the
+ *   default): that of the config
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_dense_dtype (WeftLoadOptions *self, WeftDtype dtype)
+{
+  self->dense_dtype = dtype;
+}
+
+/**
+ * weft_load_options_get_dense_dtype:
+ * @self: options
+ *
+ * Returns: dtype of packed weights that become dense
+ * Since: 1.0
+ */
+WeftDtype
+weft_load_options_get_dense_dtype (WeftLoadOptions *self)
+{
+  return self->dense_dtype;
+}
+
+/**
+ * weft_load_options_has_dense_modules:
+ * @self: options
+ *
+ * Returns: whether the caller says which modules are left dense
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_has_dense_modules (WeftLoadOptions *self)
+{
+  return self->dense_modules->len > 0;
+}
+
+/**
+ * weft_load_options_set_quantization:
+ * @self: options
+ * @scheme: (nullable): what dense weights of the output are packed with, such as `fp8-block`; %NULL (the default): they
+ *   are not
+ * @parameters: (nullable): parameters of the scheme, an object
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_quantization (WeftLoadOptions *self, const gchar *scheme, JsonNode *parameters)
+{
+  g_free (self->scheme);
+  self->scheme = g_strdup (scheme);
+  g_clear_pointer (&self->scheme_parameters, json_node_unref);
+  self->scheme_parameters = parameters != NULL ? json_node_ref (parameters) : NULL;
+}
+
+/**
+ * weft_load_options_add_dense_module:
+ * @self: options
+ * @entry: modules that are left dense, as weft_quantization_config_matches_module() reads it
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry)
+{
+  g_ptr_array_add (self->dense_modules, g_strdup (entry));
+}
+
+/**
+ * weft_load_options_get_is_dequantized:
+ * @self: options
+ *
+ * Returns: whether packed weights become dense values
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_get_is_dequantized (WeftLoadOptions *self)
+{
+  return self->is_dequantized;
+}
+
+/**
+ * weft_load_options_get_quantization_scheme:
+ * @self: options
+ *
+ * Returns: (nullable): what dense weights of the output are packed with
+ * Since: 1.0
+ */
+const gchar *
+weft_load_options_get_quantization_scheme (WeftLoadOptions *self)
+{
+  return self->scheme;
+}
+
+/**
+ * weft_load_options_get_quantization_parameters:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): parameters of the scheme
+ * Since: 1.0
+ */
+JsonNode *
+weft_load_options_get_quantization_parameters (WeftLoadOptions *self)
+{
+  return self->scheme_parameters;
+}
+
+/**
+ * weft_load_options_is_module_dense:
+ * @self: options
+ * @path: path of a module
+ *
+ * Returns: whether it is left dense
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_is_module_dense (WeftLoadOptions *self, const gchar *path)
+{
+  for (guint i = 0; i < self->dense_modules->len; i++)
+    if (weft_quantization_config_matches_module (self->dense_modules->pdata[i], path))
+      return TRUE;
+  return FALSE;
 }
 
 /**

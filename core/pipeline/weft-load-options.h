@@ -6,6 +6,7 @@
 #include "mapping/weft-mapping.h"
 #include "mapping/weft-mapping-registry.h"
 #include "model/weft-module-tree.h"
+#include "quantize/weft-quantization-config.h"
 
 G_BEGIN_DECLS
 
@@ -33,6 +34,7 @@ G_DECLARE_FINAL_TYPE (WeftLoadOptions, weft_load_options, WEFT, LOAD_OPTIONS, GO
  * @WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE: a conversion without an exact inverse stops the load
  * @WEFT_LOAD_FLAGS_REFUSE_OPEN: a model of which no tensors are known stops the load
  * @WEFT_LOAD_FLAGS_OPEN: what the config says of the tensors of the model is not looked at
+ * @WEFT_LOAD_FLAGS_KEEP_NAMES: no rule is applied: names and layout stay as they are published
  *
  * What a load puts up with. Without any of them, missing, mismatched and failed tensors stop it, nothing else does.
  *
@@ -50,6 +52,7 @@ typedef enum /*< flags >*/
   WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE = 1 << 6,
   WEFT_LOAD_FLAGS_REFUSE_OPEN = 1 << 7,
   WEFT_LOAD_FLAGS_OPEN = 1 << 8,
+  WEFT_LOAD_FLAGS_KEEP_NAMES = 1 << 9,
 } WeftLoadFlags;
 
 WEFT_PUBLIC WeftLoadOptions *weft_load_options_new (void);
@@ -66,6 +69,11 @@ WEFT_PUBLIC void weft_load_options_set_transforms (WeftLoadOptions *self, WeftTr
 WEFT_PUBLIC void weft_load_options_set_target_names (WeftLoadOptions *self, const gchar *const *names);
 WEFT_PUBLIC void weft_load_options_set_flags (WeftLoadOptions *self, WeftLoadFlags flags);
 WEFT_PUBLIC void weft_load_options_set_max_shard_bytes (WeftLoadOptions *self, guint64 max_shard_bytes);
+WEFT_PUBLIC void weft_load_options_set_is_dequantized (WeftLoadOptions *self, gboolean is_dequantized);
+WEFT_PUBLIC void weft_load_options_set_dense_dtype (WeftLoadOptions *self, WeftDtype dtype);
+WEFT_PUBLIC void weft_load_options_set_quantization (WeftLoadOptions *self, const gchar *scheme,
+                                                     JsonNode *parameters);
+WEFT_PUBLIC void weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry);
 WEFT_PUBLIC void weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed);
 
 WEFT_PUBLIC void weft_load_options_set_fusion_config (WeftLoadOptions *self, JsonNode *fusion_config,
@@ -83,6 +91,12 @@ WEFT_PUBLIC WeftTransformList *weft_load_options_get_transforms (WeftLoadOptions
 WEFT_PUBLIC const gchar *const *weft_load_options_get_target_names (WeftLoadOptions *self);
 WEFT_PUBLIC WeftLoadFlags weft_load_options_get_flags (WeftLoadOptions *self);
 WEFT_PUBLIC guint64 weft_load_options_get_max_shard_bytes (WeftLoadOptions *self);
+WEFT_PUBLIC gboolean weft_load_options_get_is_dequantized (WeftLoadOptions *self);
+WEFT_PUBLIC WeftDtype weft_load_options_get_dense_dtype (WeftLoadOptions *self);
+WEFT_PUBLIC gboolean weft_load_options_has_dense_modules (WeftLoadOptions *self);
+WEFT_PUBLIC const gchar *weft_load_options_get_quantization_scheme (WeftLoadOptions *self);
+WEFT_PUBLIC JsonNode *weft_load_options_get_quantization_parameters (WeftLoadOptions *self);
+WEFT_PUBLIC gboolean weft_load_options_is_module_dense (WeftLoadOptions *self, const gchar *path);
 WEFT_PUBLIC gboolean weft_load_options_get_is_hashed (WeftLoadOptions *self);
 WEFT_PUBLIC JsonNode *weft_load_options_get_fusion_config (WeftLoadOptions *self);
 WEFT_PUBLIC const gchar *weft_load_options_get_fusion_where (WeftLoadOptions *self);

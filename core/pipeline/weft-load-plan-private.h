@@ -5,6 +5,7 @@
 #include "fusion/weft-replacement-executor.h"
 #include "pipeline/weft-load-plan.h"
 #include "pipeline/weft-tied-names-private.h"
+#include "quantize/weft-packed-weights.h"
 #include "transform/weft-conversion-internal.h"
 
 struct _WeftLoadPlan
@@ -13,6 +14,16 @@ struct _WeftLoadPlan
 
   WeftCheckpoint *checkpoint;
   WeftLoadOptions *options;
+  /* NULL: the checkpoint is dense. */
+  WeftPackedWeights *packed;
+  /* NULL: outputs are not quantized. */
+  WeftQuantizer *quantizer;
+  /* The weights that it packs. */
+  GPtrArray *quantized;
+  /* Paths of modules that quantizing leaves dense. */
+  GPtrArray *dense_modules;
+  /* The tensors that conversions refer to: those of the checkpoint, or, dequantized, their dense values. */
+  WeftStateDict *published;
   /* NULL: open mode without any knowledge of the model. */
   WeftModuleTree *tree;
   /* Why the tree has no tensors; NULL if there is nothing to say. */
@@ -21,6 +32,9 @@ struct _WeftLoadPlan
   GHashTable *model_keys;
   /* NULL if the tree has no tensors, or names were declared in its place. */
   WeftTiedNames *ties;
+  /* GRegex of names that may be missing, and of names that may be there; NULL where ties is. */
+  GPtrArray *ignored_missing;
+  GPtrArray *ignored_unexpected;
   WeftMappingRegistry *registry;
   WeftTransformList *transforms;
   /* What is read as, if the model does not say otherwise; invalid: as it is stored. */
@@ -29,6 +43,10 @@ struct _WeftLoadPlan
   GPtrArray *dtype_patterns;
   JsonNode *config;
   GPtrArray *conversions;
+  /* Conversions of packed weights as dense ones; `conversions` has one for each of their roles instead. */
+  GPtrArray *carried;
+  /* Names of packed outputs. */
+  GHashTable *carried_names;
   /* Name under which sources meet -> WeftConversion. */
   GHashTable *layers;
   /* For each output the conversion that makes it, or that makes its first source where a stage stands between. */
@@ -57,6 +75,10 @@ struct _WeftLoadPlan
   GHashTable *lossy_by_values;
 };
 
+/* Whether positions of conversions are those of dequantized weights. */
+gboolean weft_load_plan_is_dequantized (WeftLoadPlan *self);
+/* The shard of the checkpoint that a source lies in. */
+guint weft_load_plan_get_source_shard (WeftLoadPlan *self, guint position);
 /* Writes @content in place of a file that the checkpoint has beside its weights; reverting brings the file back. */
 void weft_load_plan_replace_file (WeftLoadPlan *self, const gchar *name, GBytes *content);
 /* Finds what the options and the config ask for. */

@@ -7,9 +7,12 @@
 #include "base/weft-text.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
+#include "pipeline/weft-carry-private.h"
 #include "pipeline/weft-fit-private.h"
+#include "pipeline/weft-ignore-list-private.h"
 #include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-output-private.h"
+#include "pipeline/weft-quantize-stage-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
 #include "transform/weft-stage-internal.h"
 
@@ -25,22 +28,31 @@ weft_load_plan_finalize (GObject *object)
 
   g_clear_object (&self->checkpoint);
   g_clear_object (&self->options);
+  g_clear_object (&self->packed);
+  g_clear_object (&self->quantizer);
+  g_clear_pointer (&self->dense_modules, g_ptr_array_unref);
+  g_clear_pointer (&self->quantized, g_ptr_array_unref);
+  g_clear_object (&self->published);
   g_clear_object (&self->tree);
   g_free (self->open_reason);
   g_clear_pointer (&self->model_keys, g_hash_table_unref);
   g_clear_pointer (&self->ties, weft_tied_names_free);
+  g_clear_pointer (&self->ignored_missing, g_ptr_array_unref);
+  g_clear_pointer (&self->ignored_unexpected, g_ptr_array_unref);
   g_clear_object (&self->registry);
   g_clear_object (&self->transforms);
   g_clear_pointer (&self->dtype_patterns, g_ptr_array_unref);
   g_clear_pointer (&self->config, json_node_unref);
   g_clear_pointer (&self->layers, g_hash_table_unref);
   g_clear_pointer (&self->left_out, g_hash_table_unref);
+  g_clear_pointer (&self->carried_names, g_hash_table_unref);
   g_clear_pointer (&self->output_conversions, g_ptr_array_unref);
   g_clear_object (&self->fusion);
   g_clear_object (&self->stored_fusion);
   g_clear_pointer (&self->stages, g_ptr_array_unref);
   g_clear_pointer (&self->runtime_conversions, g_ptr_array_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
+  g_clear_pointer (&self->carried, g_ptr_array_unref);
   g_clear_object (&self->outputs);
   g_clear_object (&self->report);
   g_clear_object (&self->value_report);
@@ -61,12 +73,16 @@ static void
 weft_load_plan_init (WeftLoadPlan *self)
 {
   self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
+  self->carried = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   self->output_conversions = g_ptr_array_new ();
+  self->quantized = g_ptr_array_new_with_free_func (g_object_unref);
+  self->dense_modules = g_ptr_array_new_with_free_func (g_free);
   self->stages = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_stage_free);
   self->dtype_patterns = g_ptr_array_new_with_free_func ((GDestroyNotify) g_regex_unref);
   self->layers = g_hash_table_new (weft_text_hash, g_str_equal);
   self->outputs = weft_state_dict_new ();
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->carried_names = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->report = weft_load_report_new ();
   self->lossy_by_values = g_hash_table_new_full (NULL, NULL, NULL, g_free);
   g_mutex_init (&self->value_lock);
@@ -103,6 +119,21 @@ take_target_names (WeftLoadPlan *self)
     g_hash_table_add (self->model_keys, (gpointer) names[i]);
 }
 
+/* What the tree says of the model's tensors. */
+static gboolean
+take_tree (WeftLoadPlan *self, GError **error)
+{
+  self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
+  self->ties = weft_tied_names_new (self->tree, self->config);
+  self->ignored_missing = weft_ignore_list_new (weft_module_tree_get_ignore_on_load_missing (self->tree),
+                                                "ignore_on_load_missing", error);
+  self->ignored_unexpected =
+      self->ignored_missing != NULL ? weft_ignore_list_new (
+          weft_module_tree_get_ignore_on_load_unexpected (self->tree), "ignore_on_load_unexpected", error)
+                                    : NULL;
+  return self->ignored_unexpected != NULL;
+}
+
 static gboolean
 find_model (WeftLoadPlan *self, GError **error)
 {
@@ -120,11 +151,8 @@ find_model (WeftLoadPlan *self, GError **error)
     }
   if (weft_load_options_get_target_names (self->options) != NULL)
     take_target_names (self);
-  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree))
-    {
-      self->model_keys = g_hash_table_ref (weft_module_tree_get_model_keys (self->tree));
-      self->ties = weft_tied_names_new (self->tree, config);
-    }
+  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree) && !take_tree (self, error))
+    return FALSE;
   return weft_load_plan_prepare_dtypes (self, error);
 }
 
@@ -172,6 +200,11 @@ find_transforms (WeftLoadPlan *self, GError **error)
 {
   g_auto (GStrv) custom = NULL;
 
+  if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_KEEP_NAMES) != 0)
+    {
+      self->transforms = weft_transform_list_new ();
+      return TRUE;
+    }
   self->registry = weft_caller_find_registry (self->options, error);
   self->transforms = self->registry != NULL
                          ? weft_caller_find_rules (self->options, self->registry, self->tree, error)
@@ -189,10 +222,17 @@ find_transforms (WeftLoadPlan *self, GError **error)
   return TRUE;
 }
 
+/* The tensors whose names meet the rules: a packed weight is one, under its dense name. */
+static WeftStateDict *
+get_named (WeftLoadPlan *self)
+{
+  return self->packed != NULL ? weft_packed_weights_get_dense (self->packed) : self->published;
+}
+
 static const gchar *
 get_key (WeftLoadPlan *self, guint position)
 {
-  return weft_state_dict_get_name (weft_checkpoint_get_state_dict (self->checkpoint), position);
+  return weft_state_dict_get_name (get_named (self), position);
 }
 
 static gchar *
@@ -260,15 +300,6 @@ collect (WeftLoadPlan *self, WeftRenamedKey *renamed, guint position, GError **e
 }
 
 static gboolean
-is_ignored (const gchar *const *patterns, const gchar *name)
-{
-  for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++)
-    if (g_regex_match_simple (patterns[i], name, 0, 0))
-      return TRUE;
-  return FALSE;
-}
-
-static gboolean
 has_buffer (WeftModuleTree *tree, const gchar *suffix)
 {
   for (guint i = 0; i < weft_module_tree_get_n_tensors (tree); i++)
@@ -284,7 +315,7 @@ may_be_unexpected (WeftLoadPlan *self, const gchar *name)
 {
   if (!weft_load_plan_knows_tensors (self))
     return FALSE;
-  return is_ignored (weft_module_tree_get_ignore_on_load_unexpected (self->tree), name)
+  return weft_ignore_list_has (self->ignored_unexpected, name)
          || (strstr (name, "rotary_emb.inv_freq") != NULL && has_buffer (self->tree, "rotary_emb.inv_freq"))
          || ((strcmp (name, "position_ids") == 0 || g_str_has_suffix (name, ".position_ids"))
              && has_buffer (self->tree, "position_ids"));
@@ -369,7 +400,7 @@ count_given (WeftLoadPlan *self)
 static gboolean
 check_fit (WeftLoadPlan *self, GError **error)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftStateDict *published = get_named (self);
   guint n_published = weft_state_dict_get_n_tensors (published);
   guint n_expected = self->model_keys != NULL ? g_hash_table_size (self->model_keys) : 0;
   g_autofree gchar *found = NULL;
@@ -423,6 +454,63 @@ check_used (WeftLoadPlan *self, GError **error)
         "or it is not what its config says");
   find_unused_rules (self);
   return check_fit (self, error);
+}
+
+gboolean
+weft_load_plan_is_dequantized (WeftLoadPlan *self)
+{
+  return self->packed != NULL && weft_load_options_get_is_dequantized (self->options);
+}
+
+guint
+weft_load_plan_get_source_shard (WeftLoadPlan *self, guint position)
+{
+  if (weft_load_plan_is_dequantized (self))
+    position = weft_packed_weights_get_stored_position (self->packed, position);
+  return weft_checkpoint_get_tensor_shard (self->checkpoint, position);
+}
+
+/* What packed weights are dequantized to. Where the model says what each tensor is, in F32: the cast that follows rounds. */
+static WeftDtype
+choose_dense_dtype (WeftLoadPlan *self)
+{
+  const gchar *wanted = weft_load_options_get_dtype (self->options);
+
+  if (strcmp (wanted, "keep") == 0)
+    return weft_load_options_get_dense_dtype (self->options);
+  if (self->model_keys != NULL)
+    return WEFT_DTYPE_F32;
+  return self->request;
+}
+
+/* What of the checkpoint is packed. */
+static gboolean
+find_packed (WeftLoadPlan *self, GError **error)
+{
+  WeftStateDict *stored = weft_checkpoint_get_state_dict (self->checkpoint);
+  gboolean is_dequantized = weft_load_options_get_is_dequantized (self->options);
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftQuantizer) quantizer = weft_quantizer_new_for_checkpoint (self->checkpoint, &local_error);
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  self->published = g_object_ref (stored);
+  if (quantizer == NULL)
+    return TRUE;
+  self->packed = weft_packed_weights_new (quantizer, stored, is_dequantized, error);
+  if (self->packed == NULL)
+    {
+      g_prefix_error (error, "%s: ", weft_checkpoint_get_path (self->checkpoint));
+      return FALSE;
+    }
+  if (!is_dequantized)
+    return TRUE;
+  g_clear_object (&self->published);
+  self->published = weft_packed_weights_dequantize (self->packed, choose_dense_dtype (self), error);
+  return self->published != NULL;
 }
 
 /* Facts that ops may ask for: the config, and what the model's parameters are. */
@@ -498,19 +586,48 @@ check_unexpected (WeftLoadPlan *self, WeftConversion *conversion, const WeftConv
   return !drops_unexpected (self);
 }
 
+/* Whether an output is wanted, by what the model has. */
+static gboolean
+judge (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output)
+{
+  guint position;
+
+  if (weft_load_plan_knows_tensors (self)
+      && weft_module_tree_find_tensor (self->tree, output->name, &position))
+    return check_expected (self, output, position);
+  if (self->model_keys != NULL && !g_hash_table_contains (self->model_keys, output->name))
+    return check_unexpected (self, conversion, output);
+  return TRUE;
+}
+
+/* Packed weights are judged by the dense ones that they stand for. */
+static void
+judge_carried (WeftLoadPlan *self, WeftConversion *dense, GPtrArray *carried)
+{
+  for (guint i = 0; i < dense->outputs->len; i++)
+    {
+      const WeftConversionOutput *output = &g_array_index (dense->outputs, WeftConversionOutput, i);
+      gboolean is_wanted = judge (self, dense, output);
+
+      for (guint k = 0; k < carried->len; k++)
+        {
+          GArray *outputs = ((WeftConversion *) carried->pdata[k])->outputs;
+
+          g_array_index (outputs, WeftConversionOutput, i).is_left_out = !is_wanted;
+        }
+      g_hash_table_add (self->carried_names, g_strdup (output->name));
+    }
+}
+
 /* Adds one output, unless it is unexpected or of another shape than the model's and such tensors are to be left out. */
 static gboolean
 add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversionOutput *output,
             GError **error)
 {
-  gboolean is_wanted = TRUE;
-  guint position;
+  gboolean is_wanted = !output->is_left_out;
 
-  if (weft_load_plan_knows_tensors (self)
-      && weft_module_tree_find_tensor (self->tree, output->name, &position))
-    is_wanted = check_expected (self, output, position);
-  else if (self->model_keys != NULL && !g_hash_table_contains (self->model_keys, output->name))
-    is_wanted = check_unexpected (self, conversion, output);
+  if (conversion->carry == WEFT_CARRY_NONE)
+    is_wanted = judge (self, conversion, output);
   if (!is_wanted)
     {
       leave_out (self, conversion, output->name);
@@ -525,23 +642,22 @@ add_output (WeftLoadPlan *self, WeftConversion *conversion, const WeftConversion
   return TRUE;
 }
 
-static gboolean
-run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model,
-                WeftOpContext *published_facts, GError **error)
+static void
+note_failed (WeftLoadPlan *self, WeftConversion *conversion, const GError *cause)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
-  g_autoptr (GError) local_error = NULL;
+  g_autofree gchar *rule = describe_rule (self, conversion->rule);
+  g_autofree gchar *detail = g_strdup_printf ("%s: %s", rule, cause->message);
 
-  if (!weft_conversion_run (conversion, published, weft_load_plan_choose_dtype (self, conversion), model,
-                            &local_error))
-    {
-      g_autofree gchar *rule = describe_rule (self, conversion->rule);
-      g_autofree gchar *detail = g_strdup_printf ("%s: %s", rule, local_error->message);
+  weft_load_report_add (self->report, WEFT_FINDING_FAILED, conversion->layer, detail);
+}
 
-      weft_load_report_add (self->report, WEFT_FINDING_FAILED, conversion->layer, detail);
-      return TRUE;
-    }
-  if (!weft_conversion_prove (conversion, published, published_facts, error))
+static gboolean
+finish_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *published_facts,
+                   GError **error)
+{
+  if (weft_load_plan_is_dequantized (self) && weft_carry_is_needed (self->packed, conversion))
+    weft_conversion_set_lossy (conversion, "it is dequantized, and dense values do not give the codes back");
+  else if (!weft_conversion_prove (conversion, self->published, published_facts, error))
     {
       g_autofree gchar *rule = describe_rule (self, conversion->rule);
 
@@ -558,6 +674,71 @@ run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *m
 }
 
 static gboolean
+run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model,
+                WeftOpContext *published_facts, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+
+  g_ptr_array_add (self->conversions, conversion);
+  if (self->packed != NULL && !weft_load_plan_is_dequantized (self))
+    weft_carry_refer_to_stored (self->packed, conversion);
+  if (weft_conversion_run (conversion, self->published, weft_load_plan_choose_dtype (self, conversion), model,
+                           &local_error))
+    return finish_conversion (self, conversion, published_facts, error);
+  note_failed (self, conversion, local_error);
+  return TRUE;
+}
+
+/* Packed weights: each role of theirs is a conversion of its own. */
+static gboolean
+carry_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model,
+                  WeftOpContext *published_facts, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (GPtrArray) carried = weft_carry (self->packed, conversion, model, &local_error);
+  gboolean ok = TRUE;
+
+  /* It stays the one that its name leads to. */
+  g_ptr_array_add (self->carried, conversion);
+  if (carried == NULL)
+    {
+      note_failed (self, conversion, local_error);
+      return TRUE;
+    }
+  judge_carried (self, conversion, carried);
+  g_ptr_array_set_free_func (carried, NULL);
+  for (guint i = 0; i < carried->len; i++)
+    g_ptr_array_add (self->conversions, carried->pdata[i]);
+  for (guint i = 0; ok && i < carried->len; i++)
+    ok = finish_conversion (self, carried->pdata[i], published_facts, error);
+  return ok;
+}
+
+/* Runs what was collected, in order. */
+static gboolean
+run_conversions (WeftLoadPlan *self, WeftOpContext *model, WeftOpContext *published_facts, GError **error)
+{
+  g_autoptr (GPtrArray) collected = g_steal_pointer (&self->conversions);
+  gboolean ok = TRUE;
+
+  g_ptr_array_set_free_func (collected, NULL);
+  self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
+  for (guint i = 0; i < collected->len; i++)
+    {
+      WeftConversion *conversion = collected->pdata[i];
+
+      if (!ok)
+        g_ptr_array_add (self->conversions, conversion);
+      else if (self->packed != NULL && !weft_load_plan_is_dequantized (self)
+               && weft_carry_is_needed (self->packed, conversion))
+        ok = carry_conversion (self, conversion, model, published_facts, error);
+      else
+        ok = run_conversion (self, conversion, model, published_facts, error);
+    }
+  return ok;
+}
+
+static gboolean
 has_output (WeftLoadPlan *self, const gchar *name)
 {
   return weft_state_dict_find (self->outputs, name, NULL);
@@ -567,7 +748,8 @@ has_output (WeftLoadPlan *self, const gchar *name)
 static gboolean
 was_given (WeftLoadPlan *self, const gchar *name)
 {
-  return has_output (self, name) || g_hash_table_contains (self->left_out, name);
+  return has_output (self, name) || g_hash_table_contains (self->left_out, name)
+         || g_hash_table_contains (self->carried_names, name);
 }
 
 /* The first of names that share a tensor which the checkpoint gives. */
@@ -614,7 +796,7 @@ find_missing (WeftLoadPlan *self)
       if (!weft_module_tree_is_tensor_persistent (self->tree, i) || was_given (self, name)
           || find_given (self, weft_tied_names_find (self->ties, name)) != NULL)
         continue;
-      if (is_ignored (weft_module_tree_get_ignore_on_load_missing (self->tree), name))
+      if (weft_ignore_list_has (self->ignored_missing, name))
         weft_load_report_add (self->report, WEFT_FINDING_IGNORED, name,
                               "is not in the checkpoint; the model makes it itself");
       else
@@ -674,29 +856,41 @@ set_report_title (WeftLoadPlan *self)
   weft_load_report_set_title (self->report, title);
 }
 
+/* The rules of a fusion join weights without their scales. */
+static gboolean
+refuse_fusing_codes (WeftLoadPlan *self, GError **error)
+{
+  if (self->fusion == NULL || self->packed == NULL || weft_load_plan_is_dequantized (self)
+      || weft_packed_weights_get_n_packed (self->packed) == 0)
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+      "%s: its weights are packed (%s), and fused modules have dense ones; --dequantize converts dense values",
+      weft_checkpoint_get_path (self->checkpoint),
+      weft_quantizer_get_name (weft_packed_weights_get_quantizer (self->packed)));
+  return FALSE;
+}
+
 static gboolean
 compile (WeftLoadPlan *self, GError **error)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (self->checkpoint);
   g_autoptr (WeftOpContext) model = NULL;
   g_autoptr (WeftOpContext) published_facts = NULL;
 
-  if (!find_model (self, error) || !weft_fusion_stages_prepare (self, error)
+  if (!find_model (self, error) || !weft_fusion_stages_prepare (self, error) || !find_packed (self, error)
       || !find_transforms (self, error))
     return FALSE;
   set_report_title (self);
-  for (guint i = 0; i < weft_state_dict_get_n_tensors (published); i++)
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (get_named (self)); i++)
     if (!add_key (self, i, error))
       return FALSE;
   if (!check_used (self, error)
-      || (self->model_keys == NULL && !weft_repeated_rename_refuse (self->transforms, published, error)))
+      || (self->model_keys == NULL
+          && !weft_repeated_rename_refuse (self->transforms, get_named (self), error)))
     return FALSE;
   model = make_model_facts (self);
-  published_facts = weft_make_published_facts (published, self->config);
-  for (guint i = 0; i < self->conversions->len; i++)
-    if (!run_conversion (self, self->conversions->pdata[i], model, published_facts, error))
-      return FALSE;
-  if (!weft_fusion_stages_take_back (self, error))
+  published_facts = weft_make_published_facts (self->published, self->config);
+  if (!run_conversions (self, model, published_facts, error) || !weft_fusion_stages_take_back (self, error))
     return FALSE;
   weft_note_left_files (self->report, self->checkpoint);
   if (weft_load_plan_knows_tensors (self))
@@ -705,7 +899,8 @@ compile (WeftLoadPlan *self, GError **error)
     find_missing_names (self);
   else
     note_open_mode (self);
-  return weft_fusion_stages_apply (self, error);
+  return refuse_fusing_codes (self, error) && weft_fusion_stages_apply (self, error)
+         && weft_quantize_stage_run (self, error);
 }
 
 /**
@@ -901,6 +1096,47 @@ WeftTransformList *
 weft_load_plan_get_transforms (WeftLoadPlan *self)
 {
   return self->transforms;
+}
+
+/**
+ * weft_load_plan_get_quantizer:
+ * @self: a plan
+ *
+ * Returns: (transfer none) (nullable): the method that packs outputs; %NULL if none is packed
+ * Since: 1.0
+ */
+WeftQuantizer *
+weft_load_plan_get_quantizer (WeftLoadPlan *self)
+{
+  return self->quantizer;
+}
+
+/**
+ * weft_load_plan_get_n_quantized:
+ * @self: a plan
+ *
+ * Returns: how many weights it packs
+ * Since: 1.0
+ */
+guint
+weft_load_plan_get_n_quantized (WeftLoadPlan *self)
+{
+  return self->quantized->len;
+}
+
+/**
+ * weft_load_plan_get_quantized:
+ * @self: a plan
+ * @position: which of the weights that it packs
+ *
+ * Returns: (transfer none): the weight, with its dense values and its parts
+ * Since: 1.0
+ */
+WeftPackedWeight *
+weft_load_plan_get_quantized (WeftLoadPlan *self, guint position)
+{
+  g_return_val_if_fail (position < self->quantized->len, NULL);
+  return self->quantized->pdata[position];
 }
 
 /**

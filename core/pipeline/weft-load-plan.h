@@ -7,6 +7,7 @@
 #include "fusion/weft-replacement-executor.h"
 #include "pipeline/weft-load-options.h"
 #include "pipeline/weft-load-report.h"
+#include "quantize/weft-quantizer.h"
 
 G_BEGIN_DECLS
 
@@ -38,6 +39,9 @@ WEFT_PUBLIC WeftLoadReport *weft_load_plan_get_report (WeftLoadPlan *self);
 WEFT_PUBLIC WeftTransformList *weft_load_plan_get_transforms (WeftLoadPlan *self);
 WEFT_PUBLIC WeftModuleTree *weft_load_plan_get_module_tree (WeftLoadPlan *self);
 WEFT_PUBLIC WeftReplacementExecutor *weft_load_plan_get_fusion (WeftLoadPlan *self);
+WEFT_PUBLIC WeftQuantizer *weft_load_plan_get_quantizer (WeftLoadPlan *self);
+WEFT_PUBLIC guint weft_load_plan_get_n_quantized (WeftLoadPlan *self);
+WEFT_PUBLIC WeftPackedWeight *weft_load_plan_get_quantized (WeftLoadPlan *self, guint position);
 WEFT_PUBLIC gboolean weft_load_plan_is_open (WeftLoadPlan *self);
 WEFT_PUBLIC gboolean weft_load_plan_is_reversible (WeftLoadPlan *self);
 WEFT_PUBLIC gboolean weft_load_plan_check (WeftLoadPlan *self, GError **error);

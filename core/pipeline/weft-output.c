@@ -6,6 +6,10 @@
 
 #include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-provenance-private.h"
+#include "pipeline/weft-quantize-stage-private.h"
+
+/* Where ModelOpt says once more how weights are packed. */
+#define MODELOPT_FILE_NAME "hf_quant_config.json"
 
 /* Each output goes to the shard of its first source. */
 static WeftShardLayout *
@@ -20,8 +24,8 @@ lay_out_by_source (WeftLoadPlan *plan, GError **error)
     {
       WeftConversion *conversion = plan->output_conversions->pdata[i];
 
-      shards[i] = weft_checkpoint_get_tensor_shard (
-          plan->checkpoint, g_array_index (conversion->sources, WeftConversionSource, 0).position);
+      shards[i] = weft_load_plan_get_source_shard (
+          plan, g_array_index (conversion->sources, WeftConversionSource, 0).position);
     }
   for (guint i = 0; i < n_shards; i++)
     g_ptr_array_add (metadata, weft_shard_get_metadata (weft_checkpoint_get_shard (plan->checkpoint, i)));
@@ -55,12 +59,15 @@ hash_plan (GBytes *provenance)
                           (guint64) hash.low64);
 }
 
-/* The config that says what was fused, in place of that of the source, which the record keeps. */
+/* The config of the output, in place of that of the source: what was fused, and how weights are packed. */
 static gboolean
-add_config (WeftLoadPlan *plan, WeftSafetensorsSink *sink, gchar **original, GError **error)
+replace_config (WeftLoadPlan *plan, GError **error)
 {
   g_autoptr (GError) local_error = NULL;
-  g_autofree gchar *text = weft_fusion_stages_edit_config (plan, original, &local_error);
+  g_autofree gchar *fused = weft_fusion_stages_edit_config (plan, &local_error);
+  g_autofree gchar *packed =
+      local_error == NULL ? weft_quantize_stage_edit_config (plan, fused, &local_error) : NULL;
+  const gchar *text = packed != NULL ? packed : fused;
   g_autoptr (GBytes) bytes = NULL;
 
   if (local_error != NULL)
@@ -68,10 +75,11 @@ add_config (WeftLoadPlan *plan, WeftSafetensorsSink *sink, gchar **original, GEr
       g_propagate_error (error, g_steal_pointer (&local_error));
       return FALSE;
     }
-  if (text == NULL || weft_safetensors_sink_is_single_file (sink))
+  if (text == NULL)
     return TRUE;
   bytes = g_bytes_new (text, strlen (text));
-  return weft_safetensors_sink_add_text (sink, "config.json", bytes, error);
+  weft_load_plan_replace_file (plan, "config.json", bytes);
+  return TRUE;
 }
 
 /* Files beside the weights that are not carried along as they are. */
@@ -94,7 +102,6 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   g_autoptr (WeftShardLayout) layout = NULL;
   g_autoptr (GBytes) provenance = NULL;
   g_autofree gchar *fingerprint = NULL;
-  g_autofree gchar *original_config = NULL;
 
   if (!weft_safetensors_sink_set_source (sink, plan->checkpoint, error)
       || weft_load_plan_check_values (plan, cancellable, error) == NULL)
@@ -105,9 +112,11 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   if (plan->file_name != NULL)
     weft_shard_layout_set_single_name (layout, plan->file_name);
   weft_safetensors_sink_set_layout (sink, layout);
-  if (!add_config (plan, sink, &original_config, error))
+  if (!replace_config (plan, error))
     return FALSE;
-  provenance = weft_provenance_write (plan, original_config, cancellable, error);
+  if (weft_load_plan_is_dequantized (plan))
+    weft_safetensors_sink_leave_out (sink, MODELOPT_FILE_NAME);
+  provenance = weft_provenance_write (plan, cancellable, error);
   if (provenance == NULL)
     return FALSE;
   fingerprint = hash_plan (provenance);

@@ -34,15 +34,15 @@ typedef struct
   GPtrArray *conversions;
   /* WeftRecordedStage, in the order they were run. */
   GPtrArray *stages;
-  /* The config.json of the source, if that of the output differs. */
-  gchar *config;
+  /* The published tensors are dense values of packed ones, and stand in no header. */
+  gboolean is_dequantized;
+  /* Outputs were packed after their conversion. */
+  gboolean is_quantized;
   /* Of the text of the record. */
   gchar *checksum;
 } WeftProvenance;
 
-/* @original_config: (nullable): the config.json of the source, if that of the output differs. */
-GBytes *weft_provenance_write (WeftLoadPlan *plan, const gchar *original_config, GCancellable *cancellable,
-                               GError **error);
+GBytes *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);
 WeftProvenance *weft_provenance_load (const gchar *path, GError **error);
 void weft_provenance_free (WeftProvenance *self);
 

@@ -133,6 +133,9 @@ append_rules (GString *json, WeftTransformList *transforms)
     }
 }
 
+/* How a companion followed its weights. */
+static const gchar *const carry_names[] = { "none", "renamed", "grid", "channels", "shared" };
+
 /* A renaming is [source, "output", "dtype"]; a converter an object. Sources count in the natural order of the names that
  * the headers list, or, with @positions, in the order that it gives. */
 static void
@@ -159,6 +162,9 @@ append_conversion (GString *json, WeftLoadPlan *plan, const WeftConversion *conv
       g_string_append (json, ", \"lossy\": ");
       append_text (json, lossy);
     }
+  if (conversion->carry > WEFT_CARRY_RENAMED)
+    g_string_append_printf (json, ", \"carry\": [\"%s\",%u]", carry_names[conversion->carry],
+                            conversion->output_rank);
   if (conversion->converter != NULL)
     {
       g_string_append (json, ", \"targets\": ");
@@ -244,6 +250,25 @@ has_written_output (WeftLoadPlan *plan, const WeftConversion *conversion)
   return FALSE;
 }
 
+/* Dequantized weights stand in no header: [name, dtype, shape] of all tensors that conversions count. */
+static void
+append_dense (GString *json, WeftLoadPlan *plan)
+{
+  g_string_append (json, ",\n  \"dense\": [");
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (plan->published); i++)
+    {
+      WeftTensor *tensor = weft_state_dict_get_tensor (plan->published, i);
+
+      g_string_append (json, i > 0 ? ",\n    [" : "\n    [");
+      append_text (json, weft_state_dict_get_name (plan->published, i));
+      g_string_append_printf (json, ",\"%s\"", weft_dtype_get_name (weft_tensor_get_dtype (tensor)));
+      for (guint k = 0; k < weft_tensor_get_rank (tensor); k++)
+        g_string_append_printf (json, ",%" G_GINT64_FORMAT, weft_tensor_get_dim (tensor, (gint) k));
+      g_string_append_c (json, ']');
+    }
+  g_string_append_c (json, ']');
+}
+
 /* What was converted may itself be the output of a conversion: its record is kept, so that it can be reverted further. */
 static gboolean
 append_previous (GString *json, WeftCheckpoint *checkpoint, GError **error)
@@ -273,6 +298,7 @@ append_replaced_files (GString *json, WeftLoadPlan *plan, GError **error)
 {
   const gchar *folder = weft_checkpoint_get_folder (plan->checkpoint);
   g_autoptr (GList) names = g_hash_table_get_keys (plan->replaced_files);
+  gboolean is_first = TRUE;
 
   if (names == NULL || folder == NULL)
     return TRUE;
@@ -284,13 +310,17 @@ append_replaced_files (GString *json, WeftLoadPlan *plan, GError **error)
       g_autofree gchar *text = NULL;
       g_autoptr (GError) local_error = NULL;
 
+      /* One that only the output has. */
+      if (!g_file_test (path, G_FILE_TEST_EXISTS))
+        continue;
       if (!g_file_get_contents (path, &text, NULL, &local_error) || !g_utf8_validate (text, -1, NULL))
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path,
                        local_error != NULL ? local_error->message : "it is no UTF-8 text");
           return FALSE;
         }
-      g_string_append (json, name == names ? "" : ", ");
+      g_string_append (json, is_first ? "" : ", ");
+      is_first = FALSE;
       append_text (json, name->data);
       g_string_append (json, ": ");
       append_text (json, text);
@@ -300,8 +330,7 @@ append_replaced_files (GString *json, WeftLoadPlan *plan, GError **error)
 }
 
 GBytes *
-weft_provenance_write (WeftLoadPlan *plan, const gchar *original_config, GCancellable *cancellable,
-                       GError **error)
+weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
 {
   g_autoptr (GString) json = g_string_new ("{\"format\": \"weft-provenance\", \"version\": ");
   GBytes *index = weft_checkpoint_get_index (plan->checkpoint);
@@ -311,12 +340,8 @@ weft_provenance_write (WeftLoadPlan *plan, const gchar *original_config, GCancel
                           WEFT_VERSION, weft_load_options_get_dtype (plan->options));
   if (!append_previous (json, plan->checkpoint, error) || !append_replaced_files (json, plan, error))
     return NULL;
-  if (original_config != NULL)
-    {
-      g_string_append (json, "  \"config\": ");
-      append_text (json, original_config);
-      g_string_append (json, ",\n");
-    }
+  if (plan->quantizer != NULL)
+    g_string_append (json, "  \"quantized\": true,\n");
   g_string_append (json, "  \"source_index\": ");
   if (index != NULL)
     {
@@ -333,7 +358,10 @@ weft_provenance_write (WeftLoadPlan *plan, const gchar *original_config, GCancel
   g_string_append (json, ",\n  \"source_files\": [");
   if (!append_files (json, plan, cancellable, error))
     return NULL;
-  g_string_append (json, "],\n  \"rules\": [");
+  g_string_append_c (json, ']');
+  if (weft_load_plan_is_dequantized (plan))
+    append_dense (json, plan);
+  g_string_append (json, ",\n  \"rules\": [");
   append_rules (json, plan->transforms);
   g_string_append (json, "],\n  \"conversions\": [");
   for (guint i = 0; i < plan->conversions->len; i++)
@@ -370,7 +398,6 @@ weft_provenance_free (WeftProvenance *self)
   g_clear_pointer (&self->index, g_bytes_unref);
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_pointer (&self->stages, g_ptr_array_unref);
-  g_free (self->config);
   g_free (self);
 }
 
@@ -465,6 +492,71 @@ read_files (WeftProvenance *self, JsonNode *root, const gchar *path, GError **er
   return TRUE;
 }
 
+static gint64
+read_int (JsonNode *node)
+{
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
+             ? json_node_get_int (node)
+             : G_MININT64;
+}
+
+static gint64
+get_int (JsonArray *array, guint i)
+{
+  return read_int (i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL);
+}
+
+static const gchar *
+get_string (JsonArray *array, guint i)
+{
+  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
+             ? json_node_get_string (node)
+             : NULL;
+}
+
+static WeftTensor *
+read_dense_tensor (JsonArray *entry)
+{
+  const gchar *dtype = get_string (entry, 1);
+  guint rank = json_array_get_length (entry) - 2;
+  gint64 dims[WEFT_MAX_RANK];
+
+  if (get_string (entry, 0) == NULL || dtype == NULL || weft_dtype_from_name (dtype) == WEFT_DTYPE_INVALID
+      || rank > WEFT_MAX_RANK)
+    return NULL;
+  for (guint i = 0; i < rank; i++)
+    dims[i] = get_int (entry, i + 2);
+  return weft_tensor_new_unreadable (weft_dtype_from_name (dtype), dims, rank, NULL);
+}
+
+/* The tensors that conversions count, where they are not those of the headers. */
+static gboolean
+read_dense (WeftProvenance *self, JsonNode *root, const gchar *path, GError **error)
+{
+  JsonArray *array = get_array (root, "dense");
+
+  if (array == NULL)
+    return TRUE;
+  self->is_dequantized = TRUE;
+  g_clear_object (&self->published);
+  self->published = weft_state_dict_new ();
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+      JsonArray *entry = JSON_NODE_HOLDS_ARRAY (element) ? json_node_get_array (element) : NULL;
+      g_autoptr (WeftTensor) tensor =
+          entry != NULL && json_array_get_length (entry) >= 2 ? read_dense_tensor (entry) : NULL;
+
+      if (tensor == NULL)
+        return refuse (path, "'dense' holds something else than [name, dtype, extents]", error);
+      if (!weft_state_dict_add (self->published, get_string (entry, 0), tensor, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 /* Renamings leave a NULL. */
 static void
 free_rule (gpointer rule)
@@ -506,30 +598,6 @@ read_rules (JsonNode *root, GPtrArray *rules, const gchar *path, GError **error)
       g_ptr_array_add (rules, transform);
     }
   return TRUE;
-}
-
-static gint64
-read_int (JsonNode *node)
-{
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
-             ? json_node_get_int (node)
-             : G_MININT64;
-}
-
-static gint64
-get_int (JsonArray *array, guint i)
-{
-  return read_int (i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL);
-}
-
-static const gchar *
-get_string (JsonArray *array, guint i)
-{
-  JsonNode *node = i < json_array_get_length (array) ? json_array_get_element (array, i) : NULL;
-
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
-             ? json_node_get_string (node)
-             : NULL;
 }
 
 /* The recorded dtype of an output is kept as a header-only tensor of no elements. */
@@ -576,6 +644,21 @@ read_strings (JsonArray *array)
   return g_strv_builder_end (builder);
 }
 
+static gboolean
+read_carry (WeftConversion *self, JsonArray *carry)
+{
+  const gchar *name = carry != NULL ? get_string (carry, 0) : NULL;
+  gint64 rank = carry != NULL ? get_int (carry, 1) : 0;
+
+  if (carry == NULL)
+    return TRUE;
+  for (guint i = WEFT_CARRY_GRID; i < G_N_ELEMENTS (carry_names); i++)
+    if (g_strcmp0 (name, carry_names[i]) == 0)
+      self->carry = i;
+  self->output_rank = (guint) CLAMP (rank, 0, WEFT_MAX_RANK);
+  return self->carry != WEFT_CARRY_NONE && rank >= 0 && rank <= WEFT_MAX_RANK;
+}
+
 static WeftConversion *
 read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
 {
@@ -597,6 +680,8 @@ read_converter (JsonNode *node, GPtrArray *rules, guint n_published)
   self = weft_conversion_new (layer, converter, (gint) rule);
   self->proof = lossy != NULL ? WEFT_PROOF_LOSSY : WEFT_PROOF_EXACT;
   self->proof_reason = g_strdup (lossy);
+  if (!read_carry (self, get_array (node, "carry")))
+    return NULL;
   if (converter != NULL)
     {
       self->source_patterns =
@@ -788,9 +873,10 @@ weft_provenance_load (const gchar *path, GError **error)
       return NULL;
     }
   self->previous = g_strdup (get_text (root, "previous"));
-  self->config = g_strdup (get_text (root, "config"));
+  self->is_quantized = weft_json_lookup (root, "quantized") != NULL;
   if (!read_replaced_files (self, root, path, error) || !read_index (self, root, path, error)
-      || !read_files (self, root, path, error) || !read_stages (self, root, path, error))
+      || !read_files (self, root, path, error) || !read_dense (self, root, path, error)
+      || !read_stages (self, root, path, error))
     return NULL;
   self->conversions = read_conversions (root, weft_state_dict_get_n_tensors (self->published), path, error);
   return self->conversions != NULL ? g_steal_pointer (&self) : NULL;

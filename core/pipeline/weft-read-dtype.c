@@ -116,8 +116,7 @@ weft_load_plan_choose_dtype (WeftLoadPlan *self, const WeftConversion *conversio
       || !weft_module_tree_find_tensor (self->tree, conversion->layer, &position))
     {
       guint first = g_array_index (conversion->sources, WeftConversionSource, 0).position;
-      WeftTensor *tensor =
-          weft_state_dict_get_tensor (weft_checkpoint_get_state_dict (self->checkpoint), first);
+      WeftTensor *tensor = weft_state_dict_get_tensor (self->published, first);
       gboolean is_auto = strcmp (weft_load_options_get_dtype (self->options), "auto") == 0;
 
       /* Nothing is known of the model's own dtypes: `auto` keeps what is stored, integers stay integers. */

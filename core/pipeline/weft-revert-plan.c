@@ -6,9 +6,11 @@
 #include "base/weft-json.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-caller-rules-private.h"
+#include "pipeline/weft-carry-private.h"
 #include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-provenance-private.h"
+#include "pipeline/weft-quantize-stage-private.h"
 #include "transform/weft-stage-internal.h"
 
 struct _WeftRevertPlan
@@ -22,6 +24,8 @@ struct _WeftRevertPlan
   /* What the way back starts from, stage by stage: first the tensors of the checkpoint; and the shard of each. */
   WeftStateDict *runtime;
   GArray *runtime_shards;
+  /* Packed weights of the checkpoint that go back as they are; NULL: it is dense, or a record tells where each tensor goes. */
+  WeftPackedWeights *packed;
   WeftStateDict *outputs;
   /* For each output the shard of the runtime checkpoint that it mainly comes from. */
   GArray *shards;
@@ -55,6 +59,7 @@ weft_revert_plan_finalize (GObject *object)
   g_clear_object (&self->options);
   g_clear_pointer (&self->provenance, weft_provenance_free);
   g_clear_object (&self->runtime);
+  g_clear_object (&self->packed);
   g_clear_pointer (&self->runtime_shards, g_array_unref);
   g_clear_object (&self->outputs);
   g_clear_pointer (&self->shards, g_array_unref);
@@ -88,6 +93,39 @@ start_from_checkpoint (WeftRevertPlan *self)
 
       g_array_append_val (self->runtime_shards, shard);
     }
+}
+
+/* Sees the packed weights of the checkpoint: as dense values, or as names that the rules take back. */
+static gboolean
+find_packed (WeftRevertPlan *self, gboolean is_dequantized, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftQuantizer) quantizer = weft_quantizer_new_for_checkpoint (self->checkpoint, &local_error);
+  g_autoptr (WeftStateDict) seen = NULL;
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  self->packed =
+      quantizer != NULL ? weft_packed_weights_new (quantizer, self->runtime, is_dequantized, error) : NULL;
+  if (self->packed == NULL)
+    return quantizer == NULL;
+  seen = is_dequantized ? weft_packed_weights_dequantize (self->packed, WEFT_DTYPE_INVALID, error)
+                        : g_object_ref (weft_packed_weights_get_dense (self->packed));
+  if (seen == NULL)
+    return FALSE;
+  g_set_object (&self->runtime, seen);
+  g_array_set_size (self->runtime_shards, 0);
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (seen); i++)
+    {
+      guint shard = weft_checkpoint_get_tensor_shard (
+          self->checkpoint, weft_packed_weights_get_stored_position (self->packed, i));
+
+      g_array_append_val (self->runtime_shards, shard);
+    }
+  return TRUE;
 }
 
 static gboolean
@@ -143,7 +181,7 @@ find_runtime (WeftRevertPlan *self, Level *level, WeftConversion *conversion, We
       is_taken[position] = TRUE;
       if (i == 0)
         *first = position;
-      if (weft_tensor_get_dtype (runtime[i]) != recorded)
+      if (weft_tensor_get_dtype (runtime[i]) != recorded && !self->provenance->is_quantized)
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE,
                        "%s: '%s' was written as %s and is %s now; cast it back before reverting",
@@ -289,6 +327,8 @@ revert_by_record (WeftRevertPlan *self, GError **error)
   g_autofree gboolean *is_taken = NULL;
   Level level = { record->published, facts, NULL, self->outputs, self->shards };
 
+  if (record->is_quantized && !find_packed (self, TRUE, error))
+    return FALSE;
   for (guint i = record->stages->len; i-- > 0;)
     if (!revert_stage (self, record->stages->pdata[i], error))
       return FALSE;
@@ -401,16 +441,9 @@ bucket_free (gpointer user_data)
 }
 
 static gboolean
-run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts,
-            GError **error)
+add_outputs (WeftRevertPlan *self, Bucket *bucket, WeftConversion *conversion, WeftTransformList *inverse,
+             GError **error)
 {
-  WeftConversion *conversion = bucket->conversion;
-
-  if (!weft_conversion_run (conversion, self->runtime, WEFT_DTYPE_INVALID, facts, error))
-    {
-      g_prefix_error (error, "'%s': ", conversion->layer);
-      return FALSE;
-    }
   for (guint i = 0; i < conversion->outputs->len; i++)
     {
       const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
@@ -422,6 +455,39 @@ run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, We
         return FALSE;
     }
   return TRUE;
+}
+
+static gboolean
+carry_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts,
+              GError **error)
+{
+  g_autoptr (GPtrArray) carried = weft_carry (self->packed, bucket->conversion, facts, error);
+
+  if (carried == NULL)
+    {
+      g_prefix_error (error, "'%s': ", bucket->conversion->layer);
+      return FALSE;
+    }
+  for (guint i = 0; i < carried->len; i++)
+    if (!add_outputs (self, bucket, carried->pdata[i], inverse, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+run_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts,
+            GError **error)
+{
+  WeftConversion *conversion = bucket->conversion;
+
+  if (self->packed != NULL && weft_carry_is_needed (self->packed, conversion))
+    return carry_bucket (self, bucket, inverse, facts, error);
+  if (!weft_conversion_run (conversion, self->runtime, WEFT_DTYPE_INVALID, facts, error))
+    {
+      g_prefix_error (error, "'%s': ", conversion->layer);
+      return FALSE;
+    }
+  return add_outputs (self, bucket, conversion, inverse, error);
 }
 
 static gboolean
@@ -482,7 +548,7 @@ revert_by_mapping (WeftRevertPlan *self, GError **error)
       g_propagate_error (error, g_steal_pointer (&local_error));
       return FALSE;
     }
-  if (!take_back_stored (self, tree, error))
+  if (!take_back_stored (self, tree, error) || !find_packed (self, FALSE, error))
     return FALSE;
   inverse = find_inverse (self, tree, error);
   if (inverse == NULL)
@@ -582,7 +648,8 @@ weft_revert_plan_get_provenance (WeftRevertPlan *self)
 gboolean
 weft_revert_plan_is_complete (WeftRevertPlan *self)
 {
-  return self->provenance != NULL && self->n_added == 0 && count_left_out (self) == 0;
+  return self->provenance != NULL && !self->provenance->is_dequantized && !self->provenance->is_quantized
+         && self->n_added == 0 && count_left_out (self) == 0;
 }
 
 /* By the record, byte for byte; or, if tensors were added or left out or nothing is recorded, by the shards of the runtime. */
@@ -630,23 +697,33 @@ restore_previous (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **erro
   return weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, text, error);
 }
 
-/* The config as it was published: from the record, or without what it stores of fusions. */
+static gchar *
+clean_recorded_config (WeftRevertPlan *self, const gchar *path, GError **error)
+{
+  GBytes *recorded = g_hash_table_lookup (self->provenance->replaced_files, "config.json");
+  g_autofree gchar *text =
+      recorded != NULL ? g_strndup (g_bytes_get_data (recorded, NULL), g_bytes_get_size (recorded)) : NULL;
+
+  return text != NULL ? weft_quantize_stage_clean_config (text, path, error) : NULL;
+}
+
+/* The config as it was published, where no record has it, or, of weights that come back dense, says that they are packed. */
 static gboolean
 restore_config (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
 {
   JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-  g_autofree gchar *path =
-      g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+  const gchar *folder = weft_checkpoint_get_folder (self->checkpoint);
+  g_autofree gchar *path = g_build_filename (folder != NULL ? folder : "", "config.json", NULL);
   g_autofree gchar *text = NULL;
   g_autofree gchar *clean = NULL;
   g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GError) local_error = NULL;
 
-  if (weft_safetensors_sink_is_single_file (sink))
+  if (weft_safetensors_sink_is_single_file (sink) || folder == NULL)
     return TRUE;
-  if (self->provenance != NULL)
-    clean = g_strdup (self->provenance->config);
-  else if (config != NULL && g_file_get_contents (path, &text, NULL, NULL))
+  if (self->provenance != NULL && self->provenance->is_dequantized)
+    clean = clean_recorded_config (self, path, &local_error);
+  else if (self->provenance == NULL && config != NULL && g_file_get_contents (path, &text, NULL, NULL))
     clean = weft_fusion_stages_clean_config (config, text, path, &local_error);
   if (local_error != NULL)
     {

@@ -19,7 +19,7 @@ static gboolean
 check_condition (WeftLoadPlan *plan, WeftConversion *conversion, WeftOpContext *facts,
                  GCancellable *cancellable, GError **error)
 {
-  WeftStateDict *published = weft_checkpoint_get_state_dict (plan->checkpoint);
+  WeftStateDict *published = plan->published;
   g_autofree WeftTensor **runtime = g_new (WeftTensor *, conversion->outputs->len);
   g_autoptr (GPtrArray) tensors = NULL;
   gboolean are_equal = TRUE;
@@ -56,7 +56,7 @@ check_conditions (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
       if (conversion->proof != WEFT_PROOF_CONDITIONAL)
         continue;
       if (facts == NULL)
-        facts = weft_make_published_facts (weft_checkpoint_get_state_dict (plan->checkpoint), plan->config);
+        facts = weft_make_published_facts (plan->published, plan->config);
       if (!check_condition (plan, conversion, facts, cancellable, error))
         return FALSE;
     }

@@ -14,6 +14,7 @@ typedef enum
   WEFT_BASE_POINTWISE,
   WEFT_BASE_KERNEL,
   WEFT_BASE_SOURCE,
+  WEFT_BASE_ONCE,
   WEFT_BASE_UNREADABLE,
 } WeftBaseKind;
 
@@ -64,6 +65,13 @@ struct _WeftBase
       guint n_inputs;
     } kernel;
     WeftTensorSource *source;
+    /* Computed at the first reading and kept. */
+    struct
+    {
+      WeftTensor *input;
+      GMutex mutex;
+      GBytes *bytes;
+    } once;
   };
 };
 

@@ -112,6 +112,11 @@ weft_base_unref (WeftBase *self)
     case WEFT_BASE_SOURCE:
       g_object_unref (self->source);
       break;
+    case WEFT_BASE_ONCE:
+      weft_tensor_unref (self->once.input);
+      g_mutex_clear (&self->once.mutex);
+      g_clear_pointer (&self->once.bytes, g_bytes_unref);
+      break;
     case WEFT_BASE_CONSTANT:
     case WEFT_BASE_UNREADABLE:
       break;

@@ -292,6 +292,27 @@ fill_from_source (WeftReader *self, const WeftPiece *piece, guint8 *origin, GErr
   return TRUE;
 }
 
+/* Whoever comes first computes; others wait. Nothing that is computed waits for a thread, so no two wait for each other. */
+static gboolean
+fill_from_memory_once (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
+{
+  WeftBase *base = piece->base;
+  GBytes *bytes;
+
+  g_mutex_lock (&base->once.mutex);
+  if (base->once.bytes == NULL)
+    base->once.bytes = weft_tensor_read (base->once.input, NULL, error);
+  bytes = base->once.bytes;
+  g_mutex_unlock (&base->once.mutex);
+  if (bytes == NULL)
+    return FALSE;
+  copy_piece (piece, weft_dtype_get_unit_bytes (base->dtype),
+              (const guint8 *) g_bytes_get_data (bytes, NULL)
+                  + (gsize) piece->source * weft_dtype_get_unit_bytes (base->dtype),
+              origin);
+  return TRUE;
+}
+
 static void
 apply_pointwise (const WeftBase *base, const guint8 *source, guint8 *destination, gsize n_elements)
 {
@@ -656,6 +677,20 @@ kernel_fill_find_cut (const KernelFill *self, const WeftPiece *piece, const Weft
   return most > 1;
 }
 
+/* Whether a localised piece takes all @n_units of a region in their order, and @target is aligned as kernels expect. */
+static gboolean
+takes_whole_region (const WeftPiece *piece, gint64 n_units, const guint8 *target)
+{
+  gint64 stride = 1;
+
+  if (GPOINTER_TO_SIZE (target) % G_ALIGNOF (gdouble) != 0)
+    return FALSE;
+  for (guint i = piece->n_loops; i-- > 0; stride *= piece->loops[i].extent)
+    if (piece->loops[i].destination != stride || piece->loops[i].source != stride)
+      return FALSE;
+  return stride == n_units;
+}
+
 /* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region is too large. */
 static gboolean
 kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
@@ -680,6 +715,9 @@ kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
       return kernel_fill_run (self, &local, error) && kernel_fill_run (self, &rest, error);
     }
   kernel_fill_localise (self, &region, &local);
+  output = self->origin + (gsize) (local.destination - self->destination) * unit_bytes;
+  if (takes_whole_region (&local, (gint64) (n_bytes / unit_bytes), output))
+    return run_kernel (self->reader, self->base, &region, output, error);
   output = take_scratch (self->reader, n_bytes);
   ok = run_kernel (self->reader, self->base, &region, output, error);
   if (ok)
@@ -779,6 +817,8 @@ weft_reader_fill (WeftReader *self, const WeftPiece *piece, guint8 *origin, GErr
       return fill_from_kernel (self, piece, origin, error);
     case WEFT_BASE_SOURCE:
       return fill_from_source (self, piece, origin, error);
+    case WEFT_BASE_ONCE:
+      return fill_from_memory_once (self, piece, origin, error);
     case WEFT_BASE_UNREADABLE:
     default:
       g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_MISSING,

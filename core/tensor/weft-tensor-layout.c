@@ -769,3 +769,109 @@ weft_tensor_broadcast_scalar (WeftTensor *self, const gint64 *dims, gsize n_dims
     (void) weft_layout_builder_add (&builder, &piece, NULL);
   return weft_tensor_new_from_builder (self->dtype, &shape, &builder);
 }
+
+typedef struct
+{
+  WeftLayoutBuilder *builder;
+  /* The tensor is seen as (outer, extent, inner). */
+  gint64 extent;
+  gint64 inner;
+  gint64 count;
+} Repetition;
+
+static gint64
+move_address (const Repetition *repetition, gint64 address)
+{
+  gint64 inner = repetition->inner, extent = repetition->extent;
+
+  return ((address / (extent * inner) * extent + address / inner % extent) * repetition->count) * inner
+         + address % inner;
+}
+
+static gboolean
+add_repeated (const WeftPiece *piece, gpointer user_data, GError **error)
+{
+  const Repetition *repetition = user_data;
+  WeftPiece repeated;
+
+  if (piece->n_loops == WEFT_MAX_LOOPS)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "repeat: a piece has more than %d loops",
+                   WEFT_MAX_LOOPS - 1);
+      return FALSE;
+    }
+  weft_piece_copy (&repeated, piece);
+  repeated.destination = move_address (repetition, piece->destination);
+  for (guint i = 0; i < repeated.n_loops; i++)
+    repeated.loops[i].destination = move_address (repetition, piece->loops[i].destination);
+  repeated.loops[repeated.n_loops++] = (WeftLoop){ repetition->count, repetition->inner, 0 };
+  weft_piece_normalise (&repeated);
+  return weft_layout_builder_add (repetition->builder, &repeated, error);
+}
+
+/**
+ * weft_tensor_repeat:
+ * @self: a tensor of a dtype of whole bytes
+ * @axis: axis to stretch, `-r <= axis < r`
+ * @count: how often each index stands in the result, at least 1
+ * @length: extent of the result on @axis, at most @count times that of @self
+ * @error: return location
+ *
+ * Stands each index of @axis @count times in a row, cut at @length: what a scale for every block becomes when it is
+ * written out for every element. No element is read.
+ *
+ * Returns: (transfer full): a tensor whose shape is that of @self with @axis set to @length
+ * Errors: %WEFT_ERROR_SHAPE if @count or @length does not fit, %WEFT_ERROR_DTYPE for a sub-byte dtype
+ * Since: 1.0
+ */
+WeftTensor *
+weft_tensor_repeat (WeftTensor *self, gint axis, gint64 count, gint64 length, GError **error)
+{
+  WeftShape shape = self->shape;
+  gint64 dims[3] = { 1, 1, 1 };
+  gint64 n_bytes, stretched;
+  WeftLayoutBuilder builder;
+  g_autoptr (WeftTensor) whole = NULL;
+  gboolean ok = TRUE;
+  guint k;
+
+  if (!weft_shape_resolve_axis (&self->shape, axis, &k, error))
+    return NULL;
+  if (weft_dtype_get_unit_elements (self->dtype) != 1)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "repeat: elements of %s are no whole bytes",
+                   weft_dtype_get_name (self->dtype));
+      return NULL;
+    }
+  if (count < 1 || length < 0 || __builtin_mul_overflow (shape.dims[k], count, &stretched)
+      || length > stretched)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "repeat: %" G_GINT64_FORMAT " times %" G_GINT64_FORMAT
+                   " indices of axis %u do not give %" G_GINT64_FORMAT,
+                   count, shape.dims[k], k, length);
+      return NULL;
+    }
+  for (guint i = 0; i < shape.rank; i++)
+    dims[i < k ? 0 : i == k ? 1 : 2] *= shape.dims[i];
+  shape.dims[k] = stretched;
+  if (!weft_shape_count_bytes (&shape, self->dtype, &n_bytes, error))
+    return NULL;
+  weft_layout_builder_init (&builder, "repeat");
+  for (guint i = 0; ok && i < self->layout.n_pieces; i++)
+    {
+      Repetition repetition = { &builder, dims[1], dims[2], count };
+      WeftPiece piece;
+
+      weft_layout_get_piece (&self->layout, i, &piece);
+      ok = weft_piece_fit (&piece, dims, 3, "repeat", add_repeated, &repetition, error);
+    }
+  if (!ok)
+    {
+      weft_layout_builder_clear (&builder);
+      return NULL;
+    }
+  whole = weft_tensor_new_from_builder (self->dtype, &shape, &builder);
+  return length == stretched ? g_steal_pointer (&whole)
+                             : weft_tensor_slice (whole, (gint) k, 0, length, error);
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/weft-tensor-private.h"
+#include "tensor/weft-tensor-quantize.h"
 #include "tensor/weft-cast-private.h"
 
 #include <string.h>
@@ -344,6 +345,34 @@ weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params, GDestroy
       return NULL;
     }
   return tensor_new_from_base (dtype, &shape, base, 1);
+}
+
+/**
+ * weft_tensor_remember:
+ * @self: a tensor that is small and costly to compute, such as the largest magnitude of a weight
+ * @error: return location
+ *
+ * Computes the elements once, when some are read first, and keeps them in memory.
+ *
+ * Returns: (transfer full): a tensor of the same elements
+ * Errors: %WEFT_ERROR_LIMIT if too many computations stand on one another
+ * Since: 1.0
+ */
+WeftTensor *
+weft_tensor_remember (WeftTensor *self, GError **error)
+{
+  WeftBase *base = weft_base_new (WEFT_BASE_ONCE, self->dtype, self->n_elements);
+
+  base->once.input = weft_tensor_ref (self);
+  g_mutex_init (&base->once.mutex);
+  base->needs_owner = weft_tensor_needs_owner (self);
+  base->depth = tensor_get_depth (self) + 1;
+  if (!weft_base_check_depth (base, "remember", error))
+    {
+      weft_base_unref (base);
+      return NULL;
+    }
+  return tensor_new_from_base (self->dtype, &self->shape, base, 1);
 }
 
 gboolean

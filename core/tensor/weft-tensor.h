@@ -76,6 +76,8 @@ WEFT_PUBLIC WeftTensor *weft_tensor_select (WeftTensor *self, gint axis, const g
                                             gsize n_indices, GError **error);
 WEFT_PUBLIC WeftTensor *weft_tensor_broadcast_scalar (WeftTensor *self, const gint64 *dims, gsize n_dims,
                                                       GError **error);
+WEFT_PUBLIC WeftTensor *weft_tensor_repeat (WeftTensor *self, gint axis, gint64 count, gint64 length,
+                                            GError **error);
 
 /* Computing. */
 WEFT_PUBLIC WeftTensor *weft_tensor_cast (WeftTensor *self, WeftDtype dtype, GError **error);

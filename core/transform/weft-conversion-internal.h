@@ -24,6 +24,8 @@ typedef struct
   guint pattern;
   gint64 number;
   WeftTensor *tensor;
+  /* A part of a packed weight that is not wanted. */
+  gboolean is_left_out;
 } WeftConversionOutput;
 
 typedef enum
@@ -33,6 +35,20 @@ typedef enum
   WEFT_PROOF_CONDITIONAL,
   WEFT_PROOF_LOSSY,
 } WeftProof;
+
+/* How a companion of packed weights followed them. */
+typedef enum
+{
+  WEFT_CARRY_NONE,
+  /* It got a name that goes with that of its weight. */
+  WEFT_CARRY_RENAMED,
+  /* The ops acted on it, in as many axes as its weight has. */
+  WEFT_CARRY_GRID,
+  /* One element became one for each row before that. */
+  WEFT_CARRY_CHANNELS,
+  /* All sources have the one element that the outputs have. */
+  WEFT_CARRY_SHARED,
+} WeftCarry;
 
 typedef struct
 {
@@ -49,6 +65,9 @@ typedef struct
   GArray *outputs;
   WeftProof proof;
   gchar *proof_reason;
+  WeftCarry carry;
+  /* How many axes the made weights have, if it carries companions of theirs. */
+  guint output_rank;
 } WeftConversion;
 
 WeftConversion *weft_conversion_new (const gchar *layer, WeftWeightConverter *converter, gint rule);

@@ -56,7 +56,7 @@ weft_conversion_add_output (WeftConversion *self, const gchar *name, guint patte
                             WeftTensor *tensor)
 {
   WeftConversionOutput output = { g_strdup (name), pattern, number,
-                                  tensor != NULL ? weft_tensor_ref (tensor) : NULL };
+                                  tensor != NULL ? weft_tensor_ref (tensor) : NULL, FALSE };
 
   g_array_append_val (self->outputs, output);
 }
@@ -507,6 +507,63 @@ finish_inverse (WeftTensor *tensor, WeftTensor *leaf, const gchar *key, GError *
   return g_steal_pointer (&cast);
 }
 
+/* A companion with fewer axes than its weight, in as many: new axes of one index stand behind the others. */
+static WeftTensor *
+raise_companion (WeftConversion *self, WeftTensor *tensor, GError **error)
+{
+  WeftShape shape = *weft_tensor_get_shape (tensor);
+
+  if (self->carry == WEFT_CARRY_NONE || shape.rank >= self->output_rank || self->output_rank > WEFT_MAX_RANK)
+    return weft_tensor_ref (tensor);
+  while (shape.rank < self->output_rank)
+    shape.dims[shape.rank++] = 1;
+  return weft_tensor_reshape (tensor, shape.dims, shape.rank, error);
+}
+
+/* What the inverse ops gave for a companion, with the axes that it was published with. */
+static WeftTensor *
+lower_companion (WeftConversion *self, WeftTensor *tensor, WeftTensor *leaf, GError **error)
+{
+  const WeftShape *shape = weft_tensor_get_shape (leaf);
+  g_autoptr (WeftTensor) element = self->carry == WEFT_CARRY_CHANNELS && weft_tensor_get_rank (tensor) >= 2
+                                           && weft_tensor_get_dim (tensor, -2) > 0
+                                       ? weft_tensor_slice (tensor, -2, 0, 1, error)
+                                       : weft_tensor_ref (tensor);
+
+  if (element == NULL || self->carry == WEFT_CARRY_NONE
+      || weft_tensor_get_n_elements (element) != weft_tensor_get_n_elements (leaf))
+    return g_steal_pointer (&element);
+  return weft_tensor_reshape (element, shape->dims, shape->rank, error);
+}
+
+static WeftTensor *
+finish_companion (WeftConversion *self, WeftTensor *tensor, WeftTensor *leaf, const gchar *key,
+                  GError **error)
+{
+  g_autoptr (WeftTensor) lowered = lower_companion (self, tensor, leaf, error);
+
+  return lowered != NULL ? finish_inverse (lowered, leaf, key, error) : NULL;
+}
+
+/* All sources had the one element that the outputs have. */
+static GPtrArray *
+share_inverse (WeftConversion *self, WeftTensor *runtime, WeftStateDict *published, GError **error)
+{
+  g_autoptr (GPtrArray) tensors = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
+
+  for (guint i = 0; i < self->sources->len; i++)
+    {
+      guint position = get_source (self, i)->position;
+      WeftTensor *tensor = finish_companion (self, runtime, weft_state_dict_get_tensor (published, position),
+                                             weft_state_dict_get_name (published, position), error);
+
+      if (tensor == NULL)
+        return NULL;
+      g_ptr_array_add (tensors, tensor);
+    }
+  return g_steal_pointer (&tensors);
+}
+
 /* The name that the inverse chain gives a source: its pattern, with the number (or the place in the list) for the `*`. */
 static gchar *
 get_inverse_name (WeftConversion *self, const gchar *pattern, guint i)
@@ -540,8 +597,8 @@ pick_sources (WeftConversion *self, WeftTensorGroups *result, GStrv patterns, We
 
       if (weft_tensor_groups_find (result, name, &group)
           && weft_tensor_groups_get_n_tensors (result, group) == 1)
-        tensor = finish_inverse (weft_tensor_groups_get_tensor (result, group, 0),
-                                 weft_state_dict_get_tensor (published, position), key, error);
+        tensor = finish_companion (self, weft_tensor_groups_get_tensor (result, group, 0),
+                                   weft_state_dict_get_tensor (published, position), key, error);
       else
         g_set_error (error, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE,
                      "the inverse ops give no tensor '%s' for '%s'", name, key);
@@ -574,6 +631,8 @@ weft_conversion_invert (WeftConversion *self, WeftTensor **runtime, WeftStateDic
       g_ptr_array_add (tensors, tensor);
       return g_steal_pointer (&tensors);
     }
+  if (self->carry == WEFT_CARRY_SHARED)
+    return share_inverse (self, runtime[0], published, error);
   inverse = weft_weight_transform_dup_inverse (WEFT_WEIGHT_TRANSFORM (self->converter), error);
   if (inverse == NULL)
     return NULL;
@@ -582,8 +641,14 @@ weft_conversion_invert (WeftConversion *self, WeftTensor **runtime, WeftStateDic
     return NULL;
   inputs = weft_tensor_groups_new ();
   for (guint i = 0; i < self->outputs->len; i++)
-    weft_tensor_groups_append (inputs, self->target_patterns[get_output (self, i)->pattern], runtime[i],
-                               get_output (self, i)->name);
+    {
+      g_autoptr (WeftTensor) raised = raise_companion (self, runtime[i], error);
+
+      if (raised == NULL)
+        return NULL;
+      weft_tensor_groups_append (inputs, self->target_patterns[get_output (self, i)->pattern], raised,
+                                 get_output (self, i)->name);
+    }
   context = make_context (self, self->target_patterns, patterns, key, facts);
   result = weft_op_chain_convert (weft_weight_converter_get_operations (WEFT_WEIGHT_CONVERTER (inverse)),
                                   inputs, context, error);
@@ -625,6 +690,9 @@ weft_conversion_prove (WeftConversion *self, WeftStateDict *published, WeftOpCon
   g_autoptr (GPtrArray) tensors = NULL;
   g_autoptr (GError) local_error = NULL;
 
+  /* That all sources are equal was seen in their values. */
+  if (self->carry == WEFT_CARRY_SHARED)
+    return TRUE;
   if (has_changed_nothing (self, published))
     become_renaming (self);
   for (guint i = 0; i < self->outputs->len; i++)

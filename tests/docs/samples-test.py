@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the README and of the pages "Write an op", "Write a mapping", "Module tree" and "What a load reports", run as a reader would."""
+"""The samples of the README and of the pages "Write an op", "Write a fusion", "Write a quantizer", "Write a mapping", "Module tree" and "What a load reports", run as a reader would."""
 
 import json
 import os
@@ -56,6 +56,20 @@ class SamplesTest(unittest.TestCase):
         result = subprocess.run(words, capture_output=True, text=True, cwd=self.folder, timeout=120, check=False, **options)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
+
+    @unittest.skipUnless(WEFT_PYTHON, "no bindings")
+    def test_quantizer(self):
+        """Two codes a byte: 10 and 9 of a row of scale 1, 0 and 7 of a row of scale 2, less 8."""
+        write(self.path("nibble.py"), blocks("write-a-quantizer.md", "python")[0])
+        os.mkdir(self.path("packed"))
+        write(self.path("packed/config.json"), '{"quantization_config": {"quant_method": "nibble"}}')
+        content = struct.pack("<2f", 1, 2) + bytes([0x9A, 0x70])
+        header = json.dumps({"a.row_scale": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]},
+                             "a.nibbles": {"dtype": "U8", "shape": [2, 1], "data_offsets": [8, 10]}}).encode()
+        with open(self.path("packed/model.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + content)
+        self.run_words(sys.executable, WEFT_PYTHON, "--plugin", "nibble.py", "dequantize", "packed", "--dtype", "F32", "-o", "dense")
+        self.assertEqual(read_values(self.path("dense/model.safetensors")), [2, 1, -16, -2])
 
     def test_op_in_c(self):
         write(self.path("my-scale.c"), blocks("write-an-op.md", "c")[0])
@@ -126,6 +140,63 @@ class SamplesTest(unittest.TestCase):
                                     "checkpoint = Weft.Checkpoint.open('.')\n" + blocks("load-report.md", "python")[0]
               + "print(plan.get_outputs().get_name(0), plan.get_report().get_name(Weft.Finding.MISSING, 0))\n")
         self.assertEqual(self.run_words(sys.executable, "head.py"), "v_head.weight v_head.bias\n")
+
+    def make_model(self):
+        """Two layers with keys and values, and the tree that says so."""
+        os.mkdir(self.path("my-model"))
+        tensors = {f"layers.{layer}.attn.{name}_proj.weight": [1, 2] for layer in (0, 1) for name in "kv"}
+        tensors.update({f"layers.{layer}.norm.weight": [2] for layer in (0, 1)})
+        header = {name: {"dtype": "F32", "shape": shape, "data_offsets": [8 * i, 8 * i + 8]} for i, (name, shape) in enumerate(tensors.items())}
+        text = json.dumps(header).encode()
+        with open(self.path("my-model/model.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + struct.pack(f"<{2 * len(tensors)}f", *range(2 * len(tensors))))
+        write(self.path("my-model/config.json"), "{}")
+        modules = [("", "Tiny"), ("layers", "ModuleList")]
+        for layer in (0, 1):
+            modules += [(f"layers.{layer}", "Layer"), (f"layers.{layer}.attn", "Attention"), (f"layers.{layer}.attn.k_proj", "Linear"),
+                        (f"layers.{layer}.attn.v_proj", "Linear"), (f"layers.{layer}.norm", "TinyRMSNorm")]
+        write(self.path("tree.json"), json.dumps({
+            "class": "Tiny", "model_type": "tiny", "modules": [{"fqn": fqn, "class": class_name} for fqn, class_name in modules],
+            "tensors": [{"name": name, "shape": shape, "dtype": "float32"} for name, shape in tensors.items()]}))
+
+    def check_fused(self, *weft, **options):
+        """my_kv fits the model, joins keys and values, and all comes back."""
+        self.run_words(*weft, "convert", "my-model", "--module-tree", "tree.json", "--fusion", "my_kv", "-o", "out", **options)
+        plan = json.loads(self.run_words(*weft, "plan", "--json", "out", "--module-tree", "tree.json", **options))
+        self.assertEqual([output["name"] for output in plan["outputs"]],
+                         ["layers.0.attn.kv_proj.weight", "layers.0.norm.weight", "layers.1.attn.kv_proj.weight", "layers.1.norm.weight"])
+        self.assertTrue(plan["reversible"])
+        self.run_words(WEFT, "revert", "out", "-o", "back")
+        for name in ("model.safetensors", "config.json"):
+            with open(self.path(f"my-model/{name}"), "rb") as published, open(self.path(f"back/{name}"), "rb") as reverted:
+                self.assertEqual(published.read(), reverted.read())
+
+    def test_fusion_in_c(self):
+        self.make_model()
+        write(self.path("my-kv.c"), blocks("write-a-fusion.md", "c")[0])
+        build = next(line for line in blocks("write-a-fusion.md", "sh")[0].split("\n") if line.startswith("cc "))
+        self.run_words("sh", "-ec", build)
+        environment = {**os.environ, "WEFT_PLUGIN_PATH": self.folder}
+        self.assertIn("my_kv  (plugin my-kv)\n    layers.0.attn\n    layers.1.attn\n",
+                      self.run_words(WEFT, "fusions", "my-model", "--module-tree", "tree.json", env=environment))
+        self.check_fused(WEFT, env=environment)
+        write(self.path("overrides.yaml"), blocks("write-a-fusion.md", "yaml")[0])
+        words = ("fusions", "--plan", "my-model", "--module-tree", "tree.json", "--plan-overrides", "overrides.yaml")
+        self.assertEqual([line.split("  ")[:2] for line in self.run_words(WEFT, *words, env=environment).splitlines()],
+                         [[f"layers.{layer}.{name}", f"{old} -> Fused{old}"] for layer in (0, 1)
+                          for name, old in (("attn", "Attention"), ("norm", "TinyRMSNorm"))])
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_fusion_in_python(self):
+        self.make_model()
+        write(self.path("my_kv.py"), blocks("write-a-fusion.md", "python")[0])
+        self.check_fused(sys.executable, WEFT_PYTHON, "--plugin", "my_kv.py")
+
+    @unittest.skipUnless(WEFT_GJS and GJS, "built without introspection, or no gjs")
+    def test_fusion_in_javascript(self):
+        self.make_model()
+        write(self.path("my-kv.js"), blocks("write-a-fusion.md", "js")[0])
+        self.check_fused(GJS, "-m", WEFT_GJS, "--plugin", "my-kv.js")
 
     def test_module_tree(self):
         write(self.path("tree.json"), blocks("module-tree.md", "json")[0])

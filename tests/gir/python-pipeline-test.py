@@ -163,8 +163,12 @@ class LoadTest(PipelineTest):
 
     def test_options(self):
         self.assertEqual(Weft.load(self.sample, dtype="float32")["model.norm.weight"].dtype, numpy.float32)
-        renamed = Weft.load(self.sample, key_mapping={"^model.norm": "model.final_norm"})
+        renamed = Weft.load(self.sample, key_mapping={"^model.norm": "model.final_norm"}, is_open=True)
         self.assertIn("model.final_norm.weight", renamed)
+        # What the model has under its published name keeps it.
+        with self.assertRaisesRegex(GLib.GError, "matches no tensor"):
+            Weft.load(self.sample, key_mapping={"^model.norm": "model.final_norm"})
+        self.assertIn("norm.weight", Weft.load(self.sample, class_name="MixtralModel"))
         rules = self.write_mapping({"type": "WeightRenaming", "source_patterns": "^model", "target_patterns": "decoder"})
         self.assertIn("decoder.norm.weight", Weft.load(self.sample, mapping=rules))
 

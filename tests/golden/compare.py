@@ -86,19 +86,73 @@ def elements_differ(found, expected, rule):
     return None
 
 
-def difference(found, expected, rule=None):
+def nibbles_differ(found, expected):
+    """Codes 0 and 8 of E2M1 are both zero."""
+    for position, (a, b) in enumerate(zip(found.content, expected.content)):
+        for shift in (0, 4):
+            x, y = a >> shift & 15, b >> shift & 15
+            if x != y and {x, y} != {0, 8}:
+                return position
+    return None
+
+
+def codes_apart(found, expected, rule):
+    """Whole codes that may be a step or so apart in some of the places."""
+    apart = [abs(a - b) for a, b in zip(found.content, expected.content)]
+    places = sum(step > 0 for step in apart)
+    if max(apart) > rule["max_step"] or places > rule["max_fraction"] * len(apart):
+        return next(position for position, step in enumerate(apart) if step)
+    return None
+
+
+def numbers_apart(found, expected, rule):
+    """F32 numbers that may differ a little in proportion."""
+    count = len(expected.content) // 4
+    pairs = zip(struct.unpack(f"<{count}f", found.content), struct.unpack(f"<{count}f", expected.content))
+    bound = rule.get("rel", rule.get("relative", rule.get("max", 1e-6)))
+    return next((position for position, (a, b) in enumerate(pairs) if abs(a - b) > bound * abs(b)), None)
+
+
+def is_close_json(found, expected, bound):
+    if isinstance(expected, dict):
+        return isinstance(found, dict) and list(sorted(found)) == list(sorted(expected)) \
+            and all(is_close_json(found[name], expected[name], bound) for name in expected)
+    if isinstance(expected, list):
+        return isinstance(found, list) and len(found) == len(expected) \
+            and all(is_close_json(a, b, bound) for a, b in zip(found, expected))
+    if isinstance(expected, float) or isinstance(found, float):
+        return abs(found - expected) <= bound * abs(expected)
+    return found == expected
+
+
+def tensor_differs(have, wanted, rule):
+    """What breaks the rule of one tensor, or None. Shapes are not compared for JSON text."""
+    if rule.get("mode") == "json":
+        same = have.dtype == wanted.dtype and is_close_json(json.loads(have.content), json.loads(wanted.content), rule["rel"])
+        return None if same else "is another JSON text"
+    if have.dtype != wanted.dtype or have.shape != wanted.shape:
+        return f"is {have.dtype} {list(have.shape)}, expected {wanted.dtype} {list(wanted.shape)}"
+    if have.content == wanted.content:
+        return None
+    if rule.get("zero_nibble_sign") == "ignored":
+        position = nibbles_differ(have, wanted)
+    elif rule.get("mode") == "codes":
+        position = codes_apart(have, wanted, rule)
+    elif rule.get("mode") == "relative":
+        position = numbers_apart(have, wanted, rule)
+    else:
+        position = elements_differ(have, wanted, rule)
+    return None if position is None else f"differs at element {position}"
+
+
+def difference(found, expected, rule=None, rules_of_tensors=None):
     """What differs between two mappings of tensors, as a sentence; None if nothing does."""
     missing = [name for name in expected if name not in found]
     extra = [name for name in found if name not in expected]
     if missing or extra:
         return f"names differ: missing {missing[:4]}, unexpected {extra[:4]}"
     for name, wanted in expected.items():
-        have = found[name]
-        if have.dtype != wanted.dtype or have.shape != wanted.shape:
-            return f"'{name}' is {have.dtype} {list(have.shape)}, expected {wanted.dtype} {list(wanted.shape)}"
-        if have.content == wanted.content:
-            continue
-        position = elements_differ(have, wanted, rule or {})
-        if position is not None:
-            return f"'{name}' differs at element {position}"
+        problem = tensor_differs(found[name], wanted, (rules_of_tensors or {}).get(name, rule or {}))
+        if problem:
+            return f"'{name}' {problem}"
     return None

@@ -83,6 +83,7 @@ test_values (void)
     { "heads[:-1]", "[4, 2]" },
     { "heads[-5:9]", "[4, 2, 8]" },
     { "heads[2:1]", "[]" },
+    { "name[:2] + name[-1:] + name[3:1]", "'geu'" },
     /* arithmetic, as Python does it */
     { "1 + 2 * 3", "7" },
     { "(1 + 2) * 3", "9" },

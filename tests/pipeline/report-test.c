@@ -334,6 +334,23 @@ test_text (void)
   g_assert_cmpstr (all, ==, expected_all);
 }
 
+/* A list of the model that cannot be read is said so, not left out. */
+static void
+test_wrong_ignore_list (void)
+{
+  static const gchar *const members[] = { "ignore_on_load_missing", "ignore_on_load_unexpected" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (members); i++)
+    {
+      g_autofree gchar *text = g_strdup_printf (",'%s':['(']", members[i]);
+      g_autoptr (WeftModuleTree) tree = made_model ("TestModel test -", "w: F32[1]", text);
+      g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
+
+      weft_load_options_set_module_tree (options, tree);
+      made_assert_refused (NULL, "w: F32[1]", options, WEFT_ERROR_PATTERN, members[i]);
+    }
+}
+
 static void
 test_text_of_nothing (void)
 {
@@ -370,6 +387,7 @@ main (int argc, char **argv)
   g_test_add_func ("/report/fit-by-chance", test_fit_by_chance);
   g_test_add_func ("/report/values", test_values);
   g_test_add_func ("/report/text", test_text);
+  g_test_add_func ("/report/wrong-ignore-list", test_wrong_ignore_list);
   g_test_add_func ("/report/text-of-nothing", test_text_of_nothing);
   return g_test_run ();
 }

@@ -39,6 +39,22 @@ static const struct
   /* low nibbles, 2 elements a byte, 64 apart; upper 2 bits, 4 a byte, 32 apart; 16 signed scales; 32 is zero */
   { "Q6_K", 14, "f0*64 0f*64 e4*64 ff 01*13 02 80 00 40",
     "0=64 16=-64 32=-32 64=30 96=62 128=-34 192=0 224=64 239=64 240=-4096 255=-4096" },
+  /* five digits to the base of 3 a byte, less 1; the scale is last */
+  { "TQ1_0", 34, "00*52 00 40", "0=-2 159=-2 160=-2 240=-2 255=-2" },
+  /* 2 bits, 4 a byte, 32 apart; 1 is zero */
+  { "TQ2_0", 35, "e4*64 00 40", "0=-2 32=0 64=2 96=4 128=-2 255=4" },
+  /* 2^1; low nibbles are elements 0-15 */
+  { "MXFP4", 39, "80 21 7f*14 80", "0=1 16=2 1=-12 17=12 15=0 31=0" },
+  /* scales 1, 2, 0 and the code of NaN, which counts as 0; 16 elements each, low nibbles first */
+  { "NVFP4", 40, "38 40 00 7f 21*32", "0=0.5 8=1 16=1 24=2 32=0 48=0" },
+  /* codes stand for values from -127 to 113 */
+  { "IQ4_NL", 20, "00 40 f0*16", "0=-254 16=226" },
+  /* 8 scales of 6 bits, 32 is zero: upper 2 bits, then low nibbles */
+  { "IQ4_XS", 23, "00 40 00 80 21*4 f0*128", "0=7874 16=-7006 224=-508 255=452" },
+  /* vectors; the eighth sign is that which makes their number even */
+  { "IQ2_XXS", 16, "00 40 00*4 01 00*3 00*56", "0=-2 1=2 7=-2 8=2 255=2" },
+  { "IQ3_XXS", 18, "00 40 00*64 01 00*3 00*28", "0=-2 1=2 7=-2 8=2 255=2" },
+  { "IQ3_S", 21, "00 40 00*64 00*8 01 00*31 02 00*3", "0=-10 1=10 32=2 255=2" },
 };
 
 static GBytes *

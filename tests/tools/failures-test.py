@@ -77,6 +77,20 @@ class FailuresTest(unittest.TestCase):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn("--base", result.stderr)
 
+    def test_adapter_of_a_model(self):
+        base, back = os.path.join(self.root, "base"), os.path.join(self.root, "back")
+        names = [f"base_model.model.model.layers.0.block_sparse_moe.experts.{i}.w2.lora_{matrix}.weight" for i in range(2) for matrix in "AB"]
+        made.write_folder(base, [experts(range(2))], CONFIG)
+        made.write_folder(self.source, [{name: made.tensor("F32", (1, 1), i) for i, name in enumerate(names)}])
+        os.rename(os.path.join(self.source, "model.safetensors"), os.path.join(self.source, "adapter_model.safetensors"))
+        made.write_text(os.path.join(self.source, "adapter_config.json"),
+                        json.dumps({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["w2"]}))
+        for words in (("convert", self.source, "--base", base, "--adapter-name", "mine", "-o", self.target), ("revert", self.target, "-o", back)):
+            result = self.run_weft(*words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(b"model.layers.0.mlp.experts.lora_B.mine.weight", made.read_folder(self.target)["adapter_model.safetensors"])
+        self.assertEqual(made.read_folder(back), made.read_folder(self.source))
+
     def test_strict(self):
         self.make_source([{**experts(range(3)), "extra.weight": made.tensor("F32", (1,), 0)}])
         tree = os.path.join(self.root, "tree.json")

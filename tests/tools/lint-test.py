@@ -67,6 +67,12 @@ class LintTest(unittest.TestCase):
         found = json.loads(self.lint(path, "-t", tree, "--json", code=3).stdout)
         self.assertEqual([(f["kind"], f["rule"]) for f in found], [("idle", 1)])
 
+    def test_known_models_need_every_rule_of_theirs(self):
+        self.assertEqual(json.loads(self.lint("mixtral", "--known", "--json", code=0).stdout), [])
+        path = self.write("mixtral.json", [rename("\\.block_sparse_moe\\.", ".mlp."), rename("\\.no_such_part\\.", ".part.")])
+        found = json.loads(self.lint(path, "--known", "--json", code=3).stdout)
+        self.assertEqual([(f["kind"], f["rule"]) for f in found], [("idle", 1)])
+
     def test_summary(self):
         self.assertRegex(self.lint("--all", "--summary", code=3).stdout, r"(?m)^\d+ order: ")
 

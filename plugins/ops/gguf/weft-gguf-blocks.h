@@ -14,6 +14,7 @@ typedef struct
   gint64 n_elements;                                                     /* of a block */
   gint64 n_bytes;                                                        /* of a block */
   void (*decode) (const guint8 *block, WeftDtype dtype, gfloat *values); /* rounds to @dtype */
+  void (*encode) (const gfloat *values, guint8 *block);                  /* into zeros; NULL: not known */
 } WeftGgufBlockType;
 
 /* The type that @number stands for, or is called @name; NULL if it is not known. */
@@ -23,5 +24,8 @@ const WeftGgufBlockType *weft_gguf_block_type_from_name (const gchar *name);
 /* The values of @rows, which are U8 and whose last axis is whole blocks, in @dtype. */
 WeftTensor *weft_gguf_blocks_dequantize (WeftTensor *rows, const WeftGgufBlockType *type, WeftDtype dtype,
                                          GError **error);
+
+/* Blocks of @values, whose last axis is whole blocks of elements, as rows of U8. */
+WeftTensor *weft_gguf_blocks_quantize (WeftTensor *values, const WeftGgufBlockType *type, GError **error);
 
 G_END_DECLS

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipeline/weft-quantize-stage-private.h"
+
+#include <string.h>
+
+#include "base/weft-json.h"
+#include "pipeline/weft-carry-private.h"
+
+#define CONFIG_FILE_NAME "config.json"
+#define REASON "it is quantized, and codes do not give the values back exactly"
+
+/* What methods leave dense if nobody says: embeddings, the head, routers of experts. */
+static const gchar *const default_dense[] = {
+  "lm_head",         "embed_tokens",          "wte",       "wpe",
+  "word_embeddings", "position_embeddings",   "embed_out", "shared",
+  "router",          "token_type_embeddings", "mlp.gate",  "block_sparse_moe.gate",
+};
+
+static gboolean
+is_left_dense (WeftLoadPlan *plan, const gchar *path)
+{
+  if (weft_load_options_has_dense_modules (plan->options))
+    return weft_load_options_is_module_dense (plan->options, path);
+  for (guint i = 0; i < G_N_ELEMENTS (default_dense); i++)
+    if (weft_quantization_config_matches_module (default_dense[i], path))
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+add_part (WeftLoadPlan *plan, WeftStateDict *outputs, GPtrArray *conversions, const gchar *name,
+          WeftTensor *tensor, WeftConversion *conversion, GError **error)
+{
+  g_ptr_array_add (conversions, conversion);
+  return weft_state_dict_add (outputs, name, tensor, error);
+}
+
+static gboolean
+add_packed (WeftLoadPlan *plan, WeftPackedWeight *weight, WeftStateDict *outputs, GPtrArray *conversions,
+            WeftConversion *conversion, GError **error)
+{
+  if (!weft_quantizer_quantize (plan->quantizer, weight, error))
+    return FALSE;
+  g_ptr_array_add (plan->quantized, g_object_ref (weight));
+  if (conversion->proof != WEFT_PROOF_LOSSY)
+    {
+      weft_conversion_set_lossy (conversion, REASON);
+      weft_load_report_add (plan->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer, REASON);
+    }
+  for (guint i = 0; i < weft_packed_weight_get_n_parts (weight); i++)
+    {
+      const gchar *role = weft_packed_weight_get_role (weight, i);
+      g_autofree gchar *key =
+          weft_quantizer_dup_key (plan->quantizer, weft_packed_weight_get_name (weight), role);
+
+      if (key == NULL)
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "%s has no name for the %s of '%s'",
+                       weft_quantizer_get_name (plan->quantizer), role, weft_packed_weight_get_name (weight));
+          return FALSE;
+        }
+      if (!add_part (plan, outputs, conversions, key, weft_packed_weight_get_tensor (weight, role),
+                     conversion, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+refuse_packed (WeftLoadPlan *plan, GError **error)
+{
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+               "%s: its weights are packed (%s), and codes cannot be quantized; ask for --dequantize too",
+               weft_checkpoint_get_path (plan->checkpoint),
+               weft_quantizer_get_name (weft_packed_weights_get_quantizer (plan->packed)));
+  return FALSE;
+}
+
+static gboolean
+find_quantizer (WeftLoadPlan *plan, GError **error)
+{
+  g_autoptr (WeftQuantizationConfig) config = weft_quantization_config_new_for_scheme (
+      weft_load_options_get_quantization_scheme (plan->options),
+      weft_load_options_get_quantization_parameters (plan->options), plan->config);
+
+  plan->quantizer = weft_quantizer_new_for_scheme (config, error);
+  return plan->quantizer != NULL;
+}
+
+gboolean
+weft_quantize_stage_run (WeftLoadPlan *plan, GError **error)
+{
+  g_autoptr (WeftStateDict) outputs = NULL;
+  g_autoptr (GPtrArray) conversions = NULL;
+  g_autoptr (GHashTable) skipped = NULL;
+
+  if (weft_load_options_get_quantization_scheme (plan->options) == NULL)
+    return TRUE;
+  if (plan->packed != NULL && weft_packed_weights_get_n_packed (plan->packed) > 0
+      && !weft_load_plan_is_dequantized (plan))
+    return refuse_packed (plan, error);
+  if (!find_quantizer (plan, error))
+    return FALSE;
+  outputs = weft_state_dict_new ();
+  conversions = g_ptr_array_new ();
+  skipped = g_hash_table_new (g_str_hash, g_str_equal);
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (plan->outputs); i++)
+    {
+      const gchar *name = weft_state_dict_get_name (plan->outputs, i);
+      WeftTensor *tensor = weft_state_dict_get_tensor (plan->outputs, i);
+      WeftConversion *conversion = plan->output_conversions->pdata[i];
+      g_autoptr (WeftPackedWeight) weight = weft_packed_weight_new (name);
+      g_autofree gchar *path = weft_packed_weight_dup_module_path (weight);
+      gboolean is_eligible, ok;
+
+      weft_packed_weight_set_dense (weight, tensor);
+      is_eligible = weft_quantizer_is_eligible (plan->quantizer, weight);
+      if (is_eligible && !is_left_dense (plan, path) && !is_left_dense (plan, name))
+        ok = add_packed (plan, weight, outputs, conversions, conversion, error);
+      else
+        {
+          if (is_eligible && g_hash_table_add (skipped, path))
+            g_ptr_array_add (plan->dense_modules, g_steal_pointer (&path));
+          ok = add_part (plan, outputs, conversions, name, tensor, conversion, error);
+        }
+      if (!ok)
+        {
+          g_prefix_error (error, "'%s': ", name);
+          return FALSE;
+        }
+    }
+  g_set_object (&plan->outputs, outputs);
+  g_ptr_array_unref (plan->output_conversions);
+  plan->output_conversions = g_steal_pointer (&conversions);
+  return TRUE;
+}
+
+/* The config. */
+
+gchar *
+weft_quantize_stage_clean_config (const gchar *text, const gchar *where, GError **error)
+{
+  g_autofree gchar *edited = g_strdup (text);
+
+  while (edited != NULL)
+    {
+      g_autoptr (JsonNode) root = weft_json_parse (edited, -1, where, error);
+      g_autoptr (WeftQuantizationConfig) config = root != NULL ? weft_quantization_config_new (root) : NULL;
+      gchar *next;
+
+      if (config == NULL)
+        return NULL;
+      if (!weft_quantization_config_is_there (config))
+        return g_steal_pointer (&edited);
+      next =
+          weft_json_replace_member (edited, weft_quantization_config_get_path (config), NULL, where, error);
+      g_free (edited);
+      edited = next;
+    }
+  return NULL;
+}
+
+/* What the rules make of an entry of a list of modules: a plain path that names a module of the checkpoint. */
+static gchar *
+rename_entry (WeftTransformList *rules, const gchar *entry)
+{
+  g_autofree gchar *key = g_strconcat (entry, ".weight", NULL);
+  g_autoptr (WeftRenamedKey) renamed = strpbrk (entry, "*:^$()[]\\|") == NULL
+                                           ? weft_transform_list_rename_key (rules, key, NULL, NULL, NULL)
+                                           : NULL;
+  const gchar *name = renamed != NULL ? weft_renamed_key_get_name (renamed) : NULL;
+
+  if (name == NULL || !g_str_has_suffix (name, ".weight"))
+    return g_strdup (entry);
+  return g_strndup (name, strlen (name) - strlen (".weight"));
+}
+
+/* A list with its entries renamed, as JSON text; NULL if that changes nothing. */
+static gchar *
+rename_list (WeftTransformList *rules, JsonArray *array)
+{
+  g_autoptr (GString) json = g_string_new ("[");
+  gboolean is_changed = FALSE;
+
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+      g_autofree gchar *text = weft_json_to_text (element, FALSE);
+
+      if (i > 0)
+        g_string_append (json, ", ");
+      if (JSON_NODE_HOLDS_VALUE (element) && json_node_get_value_type (element) == G_TYPE_STRING)
+        {
+          g_autofree gchar *renamed = rename_entry (rules, json_node_get_string (element));
+
+          is_changed |= strcmp (renamed, json_node_get_string (element)) != 0;
+          weft_json_append_text (json, renamed, FALSE);
+        }
+      else
+        g_string_append (json, text);
+    }
+  g_string_append_c (json, ']');
+  return is_changed ? g_string_free (g_steal_pointer (&json), FALSE) : NULL;
+}
+
+/* Lists of modules get the names that the modules have in the output. */
+static gchar *
+rename_lists (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **error)
+{
+  static const gchar *const lists[] = {
+    "modules_to_not_convert", "ignored_layers",        "ignore",
+    "exclude_modules",        "llm_int8_skip_modules", "modules_to_convert"
+  };
+  WeftQuantizationConfig *source =
+      weft_quantizer_get_config (weft_packed_weights_get_quantizer (plan->packed));
+  const gchar *path = weft_quantization_config_get_path (source);
+  g_autoptr (WeftTransformList) rules = weft_transform_list_copy (plan->transforms, error);
+  g_autofree gchar *edited = g_strdup (text);
+
+  if (rules == NULL)
+    return NULL;
+  for (guint i = 0; path != NULL && i < G_N_ELEMENTS (lists); i++)
+    {
+      JsonNode *node = weft_quantization_config_lookup (source, lists[i]);
+      g_autofree gchar *list_path = g_strconcat (path, ".", lists[i], NULL);
+      g_autofree gchar *value = node != NULL && JSON_NODE_HOLDS_ARRAY (node)
+                                    ? rename_list (rules, json_node_get_array (node))
+                                    : NULL;
+      gchar *next;
+
+      if (value == NULL)
+        continue;
+      next = weft_json_replace_member (edited, list_path, value, where, error);
+      if (next == NULL)
+        return NULL;
+      g_free (edited);
+      edited = next;
+    }
+  return g_steal_pointer (&edited);
+}
+
+static gchar *
+set_scheme (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **error)
+{
+  g_autofree gchar *value = NULL;
+
+  g_ptr_array_add (plan->dense_modules, NULL);
+  value =
+      weft_quantizer_dup_config (plan->quantizer, (const gchar *const *) plan->dense_modules->pdata, error);
+  g_ptr_array_set_size (plan->dense_modules, (gint) plan->dense_modules->len - 1);
+  return value != NULL ? weft_json_replace_member (text, "quantization_config", value, where, error) : NULL;
+}
+
+static gchar *
+edit (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **error)
+{
+  g_autofree gchar *edited = weft_load_plan_is_dequantized (plan)
+                                 ? weft_quantize_stage_clean_config (text, where, error)
+                             : plan->packed != NULL ? rename_lists (plan, text, where, error)
+                                                    : g_strdup (text);
+
+  if (edited == NULL || plan->quantizer == NULL)
+    return g_steal_pointer (&edited);
+  return set_scheme (plan, edited, where, error);
+}
+
+gchar *
+weft_quantize_stage_edit_config (WeftLoadPlan *plan, const gchar *text, GError **error)
+{
+  const gchar *folder = weft_checkpoint_get_folder (plan->checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, CONFIG_FILE_NAME, NULL) : NULL;
+  g_autofree gchar *stored = NULL;
+  g_autofree gchar *edited = NULL;
+
+  if (plan->packed == NULL && plan->quantizer == NULL)
+    return NULL;
+  if (text == NULL && (path == NULL || !g_file_get_contents (path, &stored, NULL, NULL)))
+    stored = g_strdup ("{}");
+  if (text == NULL)
+    text = stored;
+  edited = edit (plan, text, path != NULL ? path : CONFIG_FILE_NAME, error);
+  return edited == NULL || strcmp (edited, text) != 0 ? g_steal_pointer (&edited) : NULL;
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "quantize/weft-packed-weight.h"
+
+#include <string.h>
+
+#include "base/weft-error.h"
+
+typedef struct
+{
+  gchar *role;
+  gchar *key;
+  guint position;
+  WeftTensor *tensor;
+  gboolean has_block;
+  gboolean allows_channels;
+  gint64 rows;
+  gint64 columns;
+} Part;
+
+struct _WeftPackedWeight
+{
+  GObject parent_instance;
+
+  gchar *name;
+  gchar *scheme;
+  GArray *parts;
+  WeftTensor *dense;
+  WeftShape shape;
+  WeftDtype dtype;
+};
+
+G_DEFINE_FINAL_TYPE (WeftPackedWeight, weft_packed_weight, G_TYPE_OBJECT)
+
+static void
+part_clear (gpointer user_data)
+{
+  Part *part = user_data;
+
+  g_free (part->role);
+  g_free (part->key);
+  weft_tensor_unref (part->tensor);
+}
+
+static void
+weft_packed_weight_finalize (GObject *object)
+{
+  WeftPackedWeight *self = WEFT_PACKED_WEIGHT (object);
+
+  g_free (self->name);
+  g_free (self->scheme);
+  g_array_unref (self->parts);
+  g_clear_pointer (&self->dense, weft_tensor_unref);
+  G_OBJECT_CLASS (weft_packed_weight_parent_class)->finalize (object);
+}
+
+static void
+weft_packed_weight_class_init (WeftPackedWeightClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = weft_packed_weight_finalize;
+}
+
+static void
+weft_packed_weight_init (WeftPackedWeight *self)
+{
+  self->parts = g_array_sized_new (FALSE, TRUE, sizeof (Part), 2);
+  g_array_set_clear_func (self->parts, part_clear);
+  self->dtype = WEFT_DTYPE_INVALID;
+}
+
+/**
+ * weft_packed_weight_new:
+ * @name: the dense name
+ *
+ * Returns: (transfer full): a weight without parts
+ * Since: 1.0
+ */
+WeftPackedWeight *
+weft_packed_weight_new (const gchar *name)
+{
+  WeftPackedWeight *self = g_object_new (WEFT_TYPE_PACKED_WEIGHT, NULL);
+
+  self->name = g_strdup (name);
+  return self;
+}
+
+/**
+ * weft_packed_weight_get_name:
+ * @self: a weight
+ *
+ * Returns: its dense name, such as `model.layers.0.mlp.up_proj.weight`
+ * Since: 1.0
+ */
+const gchar *
+weft_packed_weight_get_name (WeftPackedWeight *self)
+{
+  return self->name;
+}
+
+/**
+ * weft_packed_weight_dup_module_path:
+ * @self: a weight
+ *
+ * Returns: (transfer full): the path of the module that has it: the name without its last part
+ * Since: 1.0
+ */
+gchar *
+weft_packed_weight_dup_module_path (WeftPackedWeight *self)
+{
+  const gchar *dot = strrchr (self->name, '.');
+
+  return dot != NULL ? g_strndup (self->name, (gsize) (dot - self->name)) : g_strdup ("");
+}
+
+static Part *
+find_part (WeftPackedWeight *self, const gchar *role)
+{
+  for (guint i = 0; i < self->parts->len; i++)
+    if (strcmp (g_array_index (self->parts, Part, i).role, role) == 0)
+      return &g_array_index (self->parts, Part, i);
+  return NULL;
+}
+
+/**
+ * weft_packed_weight_set_part:
+ * @self: a weight
+ * @role: what the tensor is to it
+ * @tensor: a tensor
+ *
+ * Since: 1.0
+ */
+void
+weft_packed_weight_set_part (WeftPackedWeight *self, const gchar *role, WeftTensor *tensor)
+{
+  Part *part = find_part (self, role);
+
+  if (part == NULL)
+    {
+      Part added = { .role = g_strdup (role), .position = G_MAXUINT, .tensor = weft_tensor_ref (tensor) };
+
+      g_array_append_val (self->parts, added);
+      return;
+    }
+  weft_tensor_ref (tensor);
+  weft_tensor_unref (part->tensor);
+  part->tensor = tensor;
+}
+
+/**
+ * weft_packed_weight_add_stored_part:
+ * @self: a weight
+ * @role: what the tensor is to it
+ * @key: the name that the tensor is stored under
+ * @position: where it stands in its state dict
+ * @tensor: the tensor
+ * @error: return location
+ *
+ * Returns: whether the role was free
+ * Errors: %WEFT_ERROR_CONFLICT if two stored tensors claim one role
+ * Since: 1.0
+ */
+gboolean
+weft_packed_weight_add_stored_part (WeftPackedWeight *self, const gchar *role, const gchar *key,
+                                    guint position, WeftTensor *tensor, GError **error)
+{
+  const Part *other = find_part (self, role);
+  Part part = { .position = position };
+
+  if (other != NULL)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                   "'%s' and '%s' are both the %s of '%s'; leave one of them out", other->key, key, role,
+                   self->name);
+      return FALSE;
+    }
+  part.role = g_strdup (role);
+  part.key = g_strdup (key);
+  part.tensor = weft_tensor_ref (tensor);
+  g_array_append_val (self->parts, part);
+  return TRUE;
+}
+
+/**
+ * weft_packed_weight_get_n_parts:
+ * @self: a weight
+ *
+ * Returns: how many tensors it is stored as
+ * Since: 1.0
+ */
+guint
+weft_packed_weight_get_n_parts (WeftPackedWeight *self)
+{
+  return self->parts->len;
+}
+
+/**
+ * weft_packed_weight_get_role:
+ * @self: a weight
+ * @part: which part
+ *
+ * Returns: its role
+ * Since: 1.0
+ */
+const gchar *
+weft_packed_weight_get_role (WeftPackedWeight *self, guint part)
+{
+  g_return_val_if_fail (part < self->parts->len, NULL);
+  return g_array_index (self->parts, Part, part).role;
+}
+
+/**
+ * weft_packed_weight_get_key:
+ * @self: a weight
+ * @role: role of a part
+ *
+ * Returns: (nullable): the name that it is stored under; %NULL if there is no such part, or if it was not read
+ * Since: 1.0
+ */
+const gchar *
+weft_packed_weight_get_key (WeftPackedWeight *self, const gchar *role)
+{
+  const Part *part = find_part (self, role);
+
+  return part != NULL ? part->key : NULL;
+}
+
+/**
+ * weft_packed_weight_get_position:
+ * @self: a weight
+ * @role: role of a part
+ * @position: (out): where it stands in the state dict that it was read from
+ *
+ * Returns: whether there is such a part, and it was read
+ * Since: 1.0
+ */
+gboolean
+weft_packed_weight_get_position (WeftPackedWeight *self, const gchar *role, guint *position)
+{
+  const Part *part = find_part (self, role);
+
+  *position = part != NULL ? part->position : G_MAXUINT;
+  return *position != G_MAXUINT;
+}
+
+/**
+ * weft_packed_weight_get_tensor:
+ * @self: a weight
+ * @role: role of a part
+ *
+ * Returns: (transfer none) (nullable): the tensor
+ * Since: 1.0
+ */
+WeftTensor *
+weft_packed_weight_get_tensor (WeftPackedWeight *self, const gchar *role)
+{
+  const Part *part = find_part (self, role);
+
+  return part != NULL ? part->tensor : NULL;
+}
+
+/**
+ * weft_packed_weight_require_tensor:
+ * @self: a weight
+ * @role: role of a part
+ * @error: return location
+ *
+ * Returns: (transfer none): the tensor
+ * Errors: %WEFT_ERROR_MISSING if there is none: codes without their companions are no values
+ * Since: 1.0
+ */
+WeftTensor *
+weft_packed_weight_require_tensor (WeftPackedWeight *self, const gchar *role, GError **error)
+{
+  WeftTensor *tensor = weft_packed_weight_get_tensor (self, role);
+  WeftTensor *codes = weft_packed_weight_get_tensor (self, WEFT_ROLE_CODES);
+
+  if (tensor == NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+                 "'%s' is stored as %s and has no %s that its method knows; its codes mean nothing without",
+                 self->name, codes != NULL ? weft_dtype_get_name (weft_tensor_get_dtype (codes)) : "nothing",
+                 role);
+  return tensor;
+}
+
+/**
+ * weft_packed_weight_set_dense:
+ * @self: a weight
+ * @dense: its values
+ *
+ * Since: 1.0
+ */
+void
+weft_packed_weight_set_dense (WeftPackedWeight *self, WeftTensor *dense)
+{
+  g_clear_pointer (&self->dense, weft_tensor_unref);
+  self->dense = weft_tensor_ref (dense);
+}
+
+/**
+ * weft_packed_weight_get_dense:
+ * @self: a weight
+ *
+ * Returns: (transfer none) (nullable): its values, while it is quantised
+ * Since: 1.0
+ */
+WeftTensor *
+weft_packed_weight_get_dense (WeftPackedWeight *self)
+{
+  return self->dense;
+}
+
+/**
+ * weft_packed_weight_set_packed:
+ * @self: a weight
+ * @scheme: what people call the way it is packed, such as `fp8 128x128`
+ * @dims: (array length=n_dims): shape of the dense weight
+ * @n_dims: its rank
+ * @dtype: the dtype that its values have if nobody asks for another
+ * @error: return location
+ *
+ * Says that the weight is packed. Without this it is a plain tensor.
+ *
+ * Returns: whether the shape is one
+ * Errors: %WEFT_ERROR_SHAPE, %WEFT_ERROR_LIMIT if it is not
+ * Since: 1.0
+ */
+gboolean
+weft_packed_weight_set_packed (WeftPackedWeight *self, const gchar *scheme, const gint64 *dims, gsize n_dims,
+                               WeftDtype dtype, GError **error)
+{
+  WeftShape shape;
+  gint64 n_bytes;
+
+  if (!weft_shape_init (&shape, dims, n_dims, error)
+      || !weft_shape_count_bytes (&shape, dtype, &n_bytes, error))
+    {
+      g_prefix_error (error, "'%s': ", self->name);
+      return FALSE;
+    }
+  self->shape = shape;
+  self->dtype = dtype;
+  g_free (self->scheme);
+  self->scheme = g_strdup (scheme);
+  return TRUE;
+}
+
+/**
+ * weft_packed_weight_set_block:
+ * @self: a weight that is packed
+ * @role: role of a part
+ * @rows: how many rows of the dense weight an element of the part stands for; 0: all
+ * @columns: how many columns; 0: all
+ * @error: return location
+ *
+ * Rows and columns are the last two axes of the dense weight; the axes before them are those of the part. The last
+ * block of an axis may be cut short. A part of one element may have fewer axes. A part of which nothing is said is
+ * opaque: it can be renamed, and no op can act on it.
+ *
+ * Returns: whether the part has the shape that follows
+ * Errors: %WEFT_ERROR_SHAPE if it has not
+ * Since: 1.0
+ */
+gboolean
+weft_packed_weight_set_block (WeftPackedWeight *self, const gchar *role, gint64 rows, gint64 columns,
+                              GError **error)
+{
+  Part *part = find_part (self, role);
+  WeftShape expected = self->shape;
+  g_autofree gchar *expected_text = NULL;
+  g_autofree gchar *found_text = NULL;
+  gint64 n_expected = 1;
+
+  g_return_val_if_fail (part != NULL && rows >= 0 && columns >= 0, FALSE);
+  for (guint i = 0; i < 2 && i < expected.rank; i++)
+    {
+      gint64 *dim = &expected.dims[expected.rank - 1 - i];
+      gint64 block = i == 0 ? columns : rows;
+
+      *dim = block == 0 ? 1 : *dim / block + (*dim % block != 0);
+    }
+  for (guint i = 0; i < expected.rank; i++)
+    n_expected *= expected.dims[i];
+  part->has_block = TRUE;
+  part->rows = rows;
+  part->columns = columns;
+  if (weft_shape_equal (weft_tensor_get_shape (part->tensor), &expected)
+      || (n_expected == 1 && weft_tensor_get_n_elements (part->tensor) == 1))
+    return TRUE;
+  expected_text = weft_shape_to_string (&expected);
+  found_text = weft_shape_to_string (weft_tensor_get_shape (part->tensor));
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "the %s of '%s' has shape %s, the config asks for %s",
+               role, self->name, found_text, expected_text);
+  return FALSE;
+}
+
+/**
+ * weft_packed_weight_allow_channels:
+ * @self: a weight that is packed
+ * @role: role of a part that has one element
+ *
+ * Says that the method also reads such a part with one element for each row, so that weights with different ones can be
+ * joined.
+ *
+ * Since: 1.0
+ */
+void
+weft_packed_weight_allow_channels (WeftPackedWeight *self, const gchar *role)
+{
+  Part *part = find_part (self, role);
+
+  g_return_if_fail (part != NULL);
+  part->allows_channels = TRUE;
+}
+
+/**
+ * weft_packed_weight_allows_channels:
+ * @self: a weight
+ * @role: role of a part
+ *
+ * Returns: whether the method also reads such a part with one element for each row
+ * Since: 1.0
+ */
+gboolean
+weft_packed_weight_allows_channels (WeftPackedWeight *self, const gchar *role)
+{
+  const Part *part = find_part (self, role);
+
+  return part != NULL && part->allows_channels;
+}
+
+/**
+ * weft_packed_weight_is_packed:
+ * @self: a weight
+ *
+ * Returns: whether its quantizer says that it is packed
+ * Since: 1.0
+ */
+gboolean
+weft_packed_weight_is_packed (WeftPackedWeight *self)
+{
+  return self->scheme != NULL;
+}
+
+/**
+ * weft_packed_weight_get_scheme:
+ * @self: a weight
+ *
+ * Returns: (nullable): what people call the way it is packed
+ * Since: 1.0
+ */
+const gchar *
+weft_packed_weight_get_scheme (WeftPackedWeight *self)
+{
+  return self->scheme;
+}
+
+/**
+ * weft_packed_weight_get_shape:
+ * @self: a weight that is packed
+ *
+ * Returns: (transfer none): shape of the dense weight
+ * Since: 1.0
+ */
+const WeftShape *
+weft_packed_weight_get_shape (WeftPackedWeight *self)
+{
+  return &self->shape;
+}
+
+/**
+ * weft_packed_weight_get_dtype:
+ * @self: a weight that is packed
+ *
+ * Returns: the dtype that its values have if nobody asks for another
+ * Since: 1.0
+ */
+WeftDtype
+weft_packed_weight_get_dtype (WeftPackedWeight *self)
+{
+  return self->dtype;
+}
+
+/**
+ * weft_packed_weight_get_block:
+ * @self: a weight
+ * @role: role of a part
+ * @rows: (out): how many rows of the dense weight an element stands for; 0: all
+ * @columns: (out): how many columns; 0: all
+ *
+ * Returns: whether that is known
+ * Since: 1.0
+ */
+gboolean
+weft_packed_weight_get_block (WeftPackedWeight *self, const gchar *role, gint64 *rows, gint64 *columns)
+{
+  const Part *part = find_part (self, role);
+
+  *rows = part != NULL ? part->rows : 0;
+  *columns = part != NULL ? part->columns : 0;
+  return part != NULL && part->has_block;
+}
+
+/**
+ * weft_packed_weight_get_bits_per_element:
+ * @self: a weight that is packed
+ *
+ * Returns: how many bits of all its parts there are for each element of the dense weight
+ * Since: 1.0
+ */
+gdouble
+weft_packed_weight_get_bits_per_element (WeftPackedWeight *self)
+{
+  gdouble n_bytes = 0, n_elements = 1;
+
+  for (guint i = 0; i < self->parts->len; i++)
+    n_bytes += (gdouble) weft_tensor_get_n_bytes (g_array_index (self->parts, Part, i).tensor);
+  for (guint i = 0; i < self->shape.rank; i++)
+    n_elements *= (gdouble) self->shape.dims[i];
+  return n_elements > 0 ? n_bytes * 8 / n_elements : 0;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "quantize/weft-quantization-config.h"
+
+#include <string.h>
+
+#include "base/weft-json.h"
+
+struct _WeftQuantizationConfig
+{
+  GObject parent_instance;
+
+  JsonNode *model_config;
+  JsonNode *node;
+  gchar *path;
+  gchar *scheme;
+  GHashTable *metadata;
+};
+
+G_DEFINE_FINAL_TYPE (WeftQuantizationConfig, weft_quantization_config, G_TYPE_OBJECT)
+
+static void
+weft_quantization_config_finalize (GObject *object)
+{
+  WeftQuantizationConfig *self = WEFT_QUANTIZATION_CONFIG (object);
+
+  g_clear_pointer (&self->model_config, json_node_unref);
+  g_clear_pointer (&self->node, json_node_unref);
+  g_free (self->path);
+  g_free (self->scheme);
+  g_hash_table_unref (self->metadata);
+  G_OBJECT_CLASS (weft_quantization_config_parent_class)->finalize (object);
+}
+
+static void
+weft_quantization_config_class_init (WeftQuantizationConfigClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = weft_quantization_config_finalize;
+}
+
+static void
+weft_quantization_config_init (WeftQuantizationConfig *self)
+{
+  self->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+}
+
+static JsonNode *
+get_object_member (JsonNode *node, const gchar *name)
+{
+  JsonNode *member = json_object_get_member (json_node_get_object (node), name);
+
+  return member != NULL && JSON_NODE_HOLDS_OBJECT (member) ? member : NULL;
+}
+
+/* The config's own, or that of a sub-config, depth first; MLX writes `quantization`, older files `compression_config`. */
+static gboolean
+find_node (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix)
+{
+  static const gchar *const names[] = { "quantization_config", "compression_config", "quantization" };
+  g_autoptr (GList) members = json_object_get_members (json_node_get_object (node));
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      JsonNode *found = get_object_member (node, names[i]);
+
+      if (found == NULL)
+        continue;
+      self->node = json_node_ref (found);
+      self->path = g_strconcat (prefix, names[i], NULL);
+      return TRUE;
+    }
+  for (GList *member = members; member != NULL; member = member->next)
+    {
+      JsonNode *inner = get_object_member (node, member->data);
+      g_autofree gchar *path = g_strconcat (prefix, member->data, ".", NULL);
+
+      if (inner != NULL && find_node (self, inner, path))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+/**
+ * weft_quantization_config_new:
+ * @model_config: (nullable): what `config.json` holds
+ *
+ * Returns: (transfer full): what it says of quantisation; weft_quantization_config_is_there() tells whether it says
+ *   anything
+ * Since: 1.0
+ */
+WeftQuantizationConfig *
+weft_quantization_config_new (JsonNode *model_config)
+{
+  WeftQuantizationConfig *self = g_object_new (WEFT_TYPE_QUANTIZATION_CONFIG, NULL);
+
+  if (model_config == NULL || !JSON_NODE_HOLDS_OBJECT (model_config))
+    return self;
+  self->model_config = json_node_ref (model_config);
+  find_node (self, model_config, "");
+  return self;
+}
+
+/**
+ * weft_quantization_config_new_for_scheme:
+ * @scheme: name of a scheme, such as `fp8-block`
+ * @parameters: (nullable): its parameters, an object
+ * @model_config: (nullable): what `config.json` of the dense checkpoint holds
+ *
+ * Returns: (transfer full): what a caller asks for
+ * Since: 1.0
+ */
+WeftQuantizationConfig *
+weft_quantization_config_new_for_scheme (const gchar *scheme, JsonNode *parameters, JsonNode *model_config)
+{
+  WeftQuantizationConfig *self = g_object_new (WEFT_TYPE_QUANTIZATION_CONFIG, NULL);
+
+  self->scheme = g_strdup (scheme);
+  self->node = parameters != NULL ? json_node_ref (parameters) : NULL;
+  self->model_config = model_config != NULL ? json_node_ref (model_config) : NULL;
+  return self;
+}
+
+/**
+ * weft_quantization_config_add_metadata:
+ * @self: a config
+ * @name: a name in the metadata of a file's header
+ * @value: what stands there
+ *
+ * Since: 1.0
+ */
+void
+weft_quantization_config_add_metadata (WeftQuantizationConfig *self, const gchar *name, const gchar *value)
+{
+  g_hash_table_insert (self->metadata, g_strdup (name), g_strdup (value));
+}
+
+/**
+ * weft_quantization_config_is_there:
+ * @self: a config
+ *
+ * Returns: whether there is a `quantization_config`, or parameters of a scheme
+ * Since: 1.0
+ */
+gboolean
+weft_quantization_config_is_there (WeftQuantizationConfig *self)
+{
+  return self->node != NULL;
+}
+
+/**
+ * weft_quantization_config_get_path:
+ * @self: a config
+ *
+ * Returns: (nullable): where in `config.json` it stands, such as `text_config.quantization_config`
+ * Since: 1.0
+ */
+const gchar *
+weft_quantization_config_get_path (WeftQuantizationConfig *self)
+{
+  return self->path;
+}
+
+/**
+ * weft_quantization_config_get_method:
+ * @self: a config
+ *
+ * Returns: (nullable): `quant_method`
+ * Since: 1.0
+ */
+const gchar *
+weft_quantization_config_get_method (WeftQuantizationConfig *self)
+{
+  return weft_quantization_config_lookup_string (self, "quant_method");
+}
+
+/**
+ * weft_quantization_config_get_scheme:
+ * @self: a config
+ *
+ * Returns: (nullable): what a caller wants to quantize with; %NULL for the config of a packed checkpoint
+ * Since: 1.0
+ */
+const gchar *
+weft_quantization_config_get_scheme (WeftQuantizationConfig *self)
+{
+  return self->scheme;
+}
+
+/**
+ * weft_quantization_config_get_node:
+ * @self: a config
+ *
+ * Returns: (transfer none) (nullable): the object itself
+ * Since: 1.0
+ */
+JsonNode *
+weft_quantization_config_get_node (WeftQuantizationConfig *self)
+{
+  return self->node;
+}
+
+/**
+ * weft_quantization_config_get_model_config:
+ * @self: a config
+ *
+ * Returns: (transfer none) (nullable): what `config.json` holds
+ * Since: 1.0
+ */
+JsonNode *
+weft_quantization_config_get_model_config (WeftQuantizationConfig *self)
+{
+  return self->model_config;
+}
+
+/**
+ * weft_quantization_config_get_default_dtype:
+ * @self: a config
+ *
+ * Returns: the floating dtype that `config.json` names for the model; %WEFT_DTYPE_BF16 if it names none
+ * Since: 1.0
+ */
+WeftDtype
+weft_quantization_config_get_default_dtype (WeftQuantizationConfig *self)
+{
+  static const gchar *const paths[] = { "dtype", "torch_dtype", "text_config.dtype",
+                                        "text_config.torch_dtype" };
+
+  for (guint i = 0; self->model_config != NULL && i < G_N_ELEMENTS (paths); i++)
+    {
+      JsonNode *node = weft_json_lookup (self->model_config, paths[i]);
+      gboolean is_text =
+          node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING;
+      WeftDtype dtype = is_text ? weft_dtype_from_any_name (json_node_get_string (node)) : WEFT_DTYPE_INVALID;
+
+      if (dtype == WEFT_DTYPE_F64 || dtype == WEFT_DTYPE_F32 || dtype == WEFT_DTYPE_F16
+          || dtype == WEFT_DTYPE_BF16)
+        return dtype;
+    }
+  return WEFT_DTYPE_BF16;
+}
+
+/**
+ * weft_quantization_config_get_metadata:
+ * @self: a config
+ * @name: a name in the metadata of a file's header
+ *
+ * Returns: (nullable): what stands there
+ * Since: 1.0
+ */
+const gchar *
+weft_quantization_config_get_metadata (WeftQuantizationConfig *self, const gchar *name)
+{
+  return g_hash_table_lookup (self->metadata, name);
+}
+
+/**
+ * weft_quantization_config_lookup:
+ * @self: a config
+ * @dotted_path: where, such as `weights.num_bits`
+ *
+ * Returns: (transfer none) (nullable): what stands there; %NULL for nothing and for `null`
+ * Since: 1.0
+ */
+JsonNode *
+weft_quantization_config_lookup (WeftQuantizationConfig *self, const gchar *dotted_path)
+{
+  JsonNode *node = self->node != NULL ? weft_json_lookup (self->node, dotted_path) : NULL;
+
+  return node != NULL && !JSON_NODE_HOLDS_NULL (node) ? node : NULL;
+}
+
+static JsonNode *
+lookup_value (WeftQuantizationConfig *self, const gchar *dotted_path, GType type)
+{
+  JsonNode *node = weft_quantization_config_lookup (self, dotted_path);
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == type ? node
+                                                                                                 : NULL;
+}
+
+/**
+ * weft_quantization_config_lookup_int:
+ * @self: a config
+ * @dotted_path: where
+ * @value: (out): the number there; untouched if there is none
+ *
+ * Returns: whether there is a whole number
+ * Since: 1.0
+ */
+gboolean
+weft_quantization_config_lookup_int (WeftQuantizationConfig *self, const gchar *dotted_path, gint64 *value)
+{
+  JsonNode *node = lookup_value (self, dotted_path, G_TYPE_INT64);
+
+  if (node != NULL)
+    *value = json_node_get_int (node);
+  return node != NULL;
+}
+
+/**
+ * weft_quantization_config_lookup_string:
+ * @self: a config
+ * @dotted_path: where
+ *
+ * Returns: (nullable): the text there
+ * Since: 1.0
+ */
+const gchar *
+weft_quantization_config_lookup_string (WeftQuantizationConfig *self, const gchar *dotted_path)
+{
+  JsonNode *node = lookup_value (self, dotted_path, G_TYPE_STRING);
+
+  return node != NULL ? json_node_get_string (node) : NULL;
+}
+
+/**
+ * weft_quantization_config_lookup_boolean:
+ * @self: a config
+ * @dotted_path: where
+ * @fallback: what is returned if there is none
+ *
+ * Returns: what stands there
+ * Since: 1.0
+ */
+gboolean
+weft_quantization_config_lookup_boolean (WeftQuantizationConfig *self, const gchar *dotted_path,
+                                         gboolean fallback)
+{
+  JsonNode *node = lookup_value (self, dotted_path, G_TYPE_BOOLEAN);
+
+  return node != NULL ? json_node_get_boolean (node) : fallback;
+}
+
+/**
+ * weft_quantization_config_matches_module:
+ * @entry: an entry of a list of modules: a path of whole parts, with `*` for any text, or a regular expression after `re:`
+ * @path: path of a module
+ *
+ * An entry names the modules whose path begins or ends with it, in whole parts: `lm_head` is `lm_head` and
+ * `model.lm_head`, not `lm_head2`; `layers.1` is `layers.1.mlp`, not `layers.11.mlp`. A regular expression is matched
+ * from the start of the path.
+ *
+ * Returns: whether it is one of them
+ * Since: 1.0
+ */
+gboolean
+weft_quantization_config_matches_module (const gchar *entry, const gchar *path)
+{
+  g_autoptr (GString) expression = g_string_new (NULL);
+  g_autofree gchar *escaped = NULL;
+
+  if (g_str_has_prefix (entry, "re:"))
+    {
+      g_string_printf (expression, "^(?:%s)", entry + strlen ("re:"));
+      return g_regex_match_simple (expression->str, path, 0, 0);
+    }
+  escaped = g_regex_escape_string (entry, -1);
+  g_string_append (expression, escaped);
+  g_string_replace (expression, "\\*", ".*", 0);
+  g_string_prepend (expression, "(?:^|\\.)(?:");
+  g_string_append (expression, ")$|^(?:");
+  g_string_append (expression, escaped);
+  g_string_replace (expression, "\\*", ".*", 0);
+  g_string_append (expression, ")(?:\\.|$)");
+  return g_regex_match_simple (expression->str, path, 0, 0);
+}
+
+/**
+ * weft_quantization_config_is_module_skipped:
+ * @self: a config
+ * @path: path of a module
+ *
+ * Looks into the lists of modules that are left dense, under the names that the methods have for them.
+ *
+ * Returns: whether the module is left dense
+ * Since: 1.0
+ */
+gboolean
+weft_quantization_config_is_module_skipped (WeftQuantizationConfig *self, const gchar *path)
+{
+  static const gchar *const lists[] = { "modules_to_not_convert", "ignored_layers", "ignore",
+                                        "exclude_modules", "llm_int8_skip_modules" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (lists); i++)
+    {
+      JsonNode *node = weft_quantization_config_lookup (self, lists[i]);
+      JsonArray *array = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+
+      for (guint k = 0; array != NULL && k < json_array_get_length (array); k++)
+        {
+          JsonNode *entry = json_array_get_element (array, k);
+
+          if (JSON_NODE_HOLDS_VALUE (entry) && json_node_get_value_type (entry) == G_TYPE_STRING
+              && weft_quantization_config_matches_module (json_node_get_string (entry), path))
+            return TRUE;
+        }
+    }
+  return FALSE;
+}

@@ -1,0 +1,795 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The runner of quantizers: checks what goes in and what comes out, and puts the method's name before every error. */
+#include "quantize/weft-quantizer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "plugin/weft-plugin-registry.h"
+
+G_DEFINE_INTERFACE (WeftQuantizer, weft_quantizer, G_TYPE_OBJECT)
+
+static void
+weft_quantizer_default_init (WeftQuantizerInterface *iface)
+{
+}
+
+/* The base class: its slots stand behind those of the interface. */
+
+typedef struct
+{
+  gchar *role;
+  gchar *dense_ending;
+  gchar *stored_ending;
+} PartName;
+
+typedef struct
+{
+  WeftQuantizationConfig *config;
+  /* PartName; one without a role is a tensor that only the packed runtime uses. */
+  GArray *part_names;
+} WeftQuantizerBasePrivate;
+
+static void
+part_name_clear (gpointer user_data)
+{
+  PartName *part = user_data;
+
+  g_free (part->role);
+  g_free (part->dense_ending);
+  g_free (part->stored_ending);
+}
+
+/* The name of the method, or of a scheme that begins with it: `fp8` takes `fp8`, `fp8-block` and `fp8/block`. */
+static gboolean
+default_recognise (WeftQuantizerBase *self, WeftQuantizationConfig *config, WeftStateDict *tensors)
+{
+  const gchar *name = weft_feature_get_name (G_OBJECT_TYPE (self));
+  const gchar *scheme = weft_quantization_config_get_scheme (config);
+
+  if (name == NULL)
+    return FALSE;
+  if (scheme == NULL)
+    return g_strcmp0 (weft_quantization_config_get_method (config), name) == 0;
+  return g_str_has_prefix (scheme, name) && strchr ("-/", scheme[strlen (name)]) != NULL;
+}
+
+/* Weights of linear layers, and those of experts that are stacked. */
+static gboolean
+default_is_eligible (WeftQuantizerBase *self, WeftPackedWeight *weight)
+{
+  guint rank = weft_tensor_get_rank (weft_packed_weight_get_dense (weight));
+  const gchar *name = weft_packed_weight_get_name (weight);
+
+  return rank == 2 ? g_str_has_suffix (name, "weight") : rank == 3 && strstr (name, "experts") != NULL;
+}
+
+static gboolean
+base_recognise (WeftQuantizer *quantizer, WeftQuantizationConfig *config, WeftStateDict *tensors)
+{
+  WeftQuantizerBase *self = WEFT_QUANTIZER_BASE (quantizer);
+
+  return WEFT_QUANTIZER_BASE_GET_CLASS (self)->recognise (self, config, tensors);
+}
+
+/* Whether a slot that has no default is filled. */
+static gboolean
+require_slot (WeftQuantizerBase *self, gboolean is_filled, const gchar *slot, GError **error)
+{
+  if (!is_filled)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "class '%s' has no %s",
+                 G_OBJECT_TYPE_NAME (self), slot);
+  return is_filled;
+}
+
+static gboolean
+base_configure (WeftQuantizer *quantizer, WeftQuantizationConfig *config, GError **error)
+{
+  WeftQuantizerBase *self = WEFT_QUANTIZER_BASE (quantizer);
+  WeftQuantizerBaseClass *klass = WEFT_QUANTIZER_BASE_GET_CLASS (self);
+
+  return require_slot (self, klass->configure != NULL, "configure", error)
+         && klass->configure (self, config, error);
+}
+
+static gboolean
+base_describe (WeftQuantizer *quantizer, WeftPackedWeight *weight, GError **error)
+{
+  WeftQuantizerBase *self = WEFT_QUANTIZER_BASE (quantizer);
+  WeftQuantizerBaseClass *klass = WEFT_QUANTIZER_BASE_GET_CLASS (self);
+
+  return require_slot (self, klass->describe != NULL, "describe", error)
+         && klass->describe (self, weight, error);
+}
+
+static WeftTensor *
+base_dequantize (WeftQuantizer *quantizer, WeftPackedWeight *weight, WeftDtype dtype, GError **error)
+{
+  WeftQuantizerBase *self = WEFT_QUANTIZER_BASE (quantizer);
+  WeftQuantizerBaseClass *klass = WEFT_QUANTIZER_BASE_GET_CLASS (self);
+
+  return require_slot (self, klass->dequantize != NULL, "dequantize", error)
+             ? klass->dequantize (self, weight, dtype, error)
+             : NULL;
+}
+
+static gboolean
+base_is_eligible (WeftQuantizer *quantizer, WeftPackedWeight *weight)
+{
+  WeftQuantizerBase *self = WEFT_QUANTIZER_BASE (quantizer);
+
+  return WEFT_QUANTIZER_BASE_GET_CLASS (self)->is_eligible (self, weight);
+}
+
+static gboolean
+base_quantize (WeftQuantizer *quantizer, WeftPackedWeight *weight, GError **error)
+{
+  WeftQuantizerBase *self = WEFT_QUANTIZER_BASE (quantizer);
+  WeftQuantizerBaseClass *klass = WEFT_QUANTIZER_BASE_GET_CLASS (self);
+
+  if (klass->quantize == NULL)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "this method reads packed weights only");
+      return FALSE;
+    }
+  return klass->quantize (self, weight, error);
+}
+
+static gchar *
+base_dup_config (WeftQuantizer *quantizer, const gchar *const *skipped_modules, GError **error)
+{
+  WeftQuantizerBase *self = WEFT_QUANTIZER_BASE (quantizer);
+  WeftQuantizerBaseClass *klass = WEFT_QUANTIZER_BASE_GET_CLASS (self);
+
+  return require_slot (self, klass->dup_config != NULL, "dup_config", error)
+             ? klass->dup_config (self, skipped_modules, error)
+             : NULL;
+}
+
+static void
+weft_quantizer_base_iface_init (WeftQuantizerInterface *iface)
+{
+  iface->recognise = base_recognise;
+  iface->configure = base_configure;
+  iface->describe = base_describe;
+  iface->dequantize = base_dequantize;
+  iface->is_eligible = base_is_eligible;
+  iface->quantize = base_quantize;
+  iface->dup_config = base_dup_config;
+}
+
+G_DEFINE_ABSTRACT_TYPE_WITH_CODE (WeftQuantizerBase, weft_quantizer_base, G_TYPE_OBJECT,
+                                  G_ADD_PRIVATE (WeftQuantizerBase)
+                                      G_IMPLEMENT_INTERFACE (WEFT_TYPE_QUANTIZER,
+                                                             weft_quantizer_base_iface_init))
+
+static WeftQuantizerBasePrivate *
+get_private (WeftQuantizerBase *self)
+{
+  return weft_quantizer_base_get_instance_private (self);
+}
+
+static void
+weft_quantizer_base_finalize (GObject *object)
+{
+  WeftQuantizerBasePrivate *private = get_private (WEFT_QUANTIZER_BASE (object));
+
+  g_clear_object (&private->config);
+  g_array_unref (private->part_names);
+  G_OBJECT_CLASS (weft_quantizer_base_parent_class)->finalize (object);
+}
+
+static void
+weft_quantizer_base_class_init (WeftQuantizerBaseClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = weft_quantizer_base_finalize;
+  klass->recognise = default_recognise;
+  klass->is_eligible = default_is_eligible;
+}
+
+static void
+weft_quantizer_base_init (WeftQuantizerBase *self)
+{
+  GArray *part_names = g_array_new (FALSE, FALSE, sizeof (PartName));
+
+  g_array_set_clear_func (part_names, part_name_clear);
+  get_private (self)->part_names = part_names;
+}
+
+static void
+add_part_name (WeftQuantizerBase *self, const gchar *role, const gchar *dense_ending,
+               const gchar *stored_ending)
+{
+  PartName part = { g_strdup (role), g_strdup (dense_ending), g_strdup (stored_ending) };
+
+  g_array_append_val (get_private (self)->part_names, part);
+}
+
+/**
+ * weft_quantizer_base_add_part:
+ * @self: a quantizer, while it is configured
+ * @role: what the tensor is to its weight; %WEFT_ROLE_CODES for the packed weight itself
+ * @dense_ending: how the dense name ends, such as `.weight`; may be empty
+ * @stored_ending: how the stored name ends in its place, such as `.weight_scale`
+ *
+ * Declares a tensor that weights are stored as. Where several endings fit a name, the longest one counts. Of several
+ * declarations of one role, the first that fits the dense name is the spelling that is written.
+ *
+ * Since: 1.0
+ */
+void
+weft_quantizer_base_add_part (WeftQuantizerBase *self, const gchar *role, const gchar *dense_ending,
+                              const gchar *stored_ending)
+{
+  g_return_if_fail (WEFT_IS_QUANTIZER_BASE (self));
+  add_part_name (self, role, dense_ending, stored_ending);
+}
+
+/**
+ * weft_quantizer_base_add_runtime_tensor:
+ * @self: a quantizer, while it is configured
+ * @stored_ending: how the names of such tensors end, such as `.k_scale`
+ *
+ * Declares tensors that belong to no weight and that only a runtime of packed weights uses: a dense checkpoint goes
+ * without.
+ *
+ * Since: 1.0
+ */
+void
+weft_quantizer_base_add_runtime_tensor (WeftQuantizerBase *self, const gchar *stored_ending)
+{
+  g_return_if_fail (WEFT_IS_QUANTIZER_BASE (self));
+  add_part_name (self, NULL, NULL, stored_ending);
+}
+
+/**
+ * weft_quantizer_base_get_config:
+ * @self: a quantizer
+ *
+ * Returns: (transfer none) (nullable): the config that it was configured with
+ * Since: 1.0
+ */
+WeftQuantizationConfig *
+weft_quantizer_base_get_config (WeftQuantizerBase *self)
+{
+  g_return_val_if_fail (WEFT_IS_QUANTIZER_BASE (self), NULL);
+  return get_private (self)->config;
+}
+
+/* Names. */
+
+/* `.scale` also ends the name `scale`. */
+static gboolean
+has_ending (const gchar *key, const gchar *ending, gsize *n_before)
+{
+  gsize n_key = strlen (key), n_ending = strlen (ending);
+
+  if (ending[0] == '.' && strcmp (key, ending + 1) == 0)
+    {
+      *n_before = 0;
+      return TRUE;
+    }
+  if (n_key < n_ending || strcmp (key + n_key - n_ending, ending) != 0)
+    return FALSE;
+  *n_before = n_key - n_ending;
+  return *n_before > 0 || n_ending == 0;
+}
+
+static const PartName *
+find_part_name (WeftQuantizer *self, const gchar *key, gsize *n_before)
+{
+  GArray *part_names = get_private (WEFT_QUANTIZER_BASE (self))->part_names;
+  const PartName *best = NULL;
+
+  for (guint i = 0; i < part_names->len; i++)
+    {
+      const PartName *part = &g_array_index (part_names, PartName, i);
+      gsize n;
+
+      if (has_ending (key, part->stored_ending, &n)
+          && (best == NULL || strlen (part->stored_ending) > strlen (best->stored_ending)))
+        {
+          best = part;
+          *n_before = n;
+        }
+    }
+  return best;
+}
+
+/* An ending at the start of a name loses its dot. */
+static gchar *
+join_name (const gchar *key, gsize n_before, const gchar *ending)
+{
+  return g_strdup_printf ("%.*s%s", (gint) n_before, key,
+                          n_before == 0 && ending[0] == '.' ? ending + 1 : ending);
+}
+
+/**
+ * weft_quantizer_find_part:
+ * @self: a quantizer that is configured
+ * @key: name of a stored tensor
+ * @role: (out) (transfer none) (optional): what it is to its weight
+ *
+ * Returns: (transfer full) (nullable): the dense name of the weight that it is a part of; %NULL if it is none
+ * Since: 1.0
+ */
+gchar *
+weft_quantizer_find_part (WeftQuantizer *self, const gchar *key, const gchar **role)
+{
+  gsize n_before = 0;
+  const PartName *part = find_part_name (self, key, &n_before);
+
+  if (part == NULL || part->role == NULL)
+    return NULL;
+  if (role != NULL)
+    *role = part->role;
+  return join_name (key, n_before, part->dense_ending);
+}
+
+/**
+ * weft_quantizer_is_runtime_tensor:
+ * @self: a quantizer that is configured
+ * @key: name of a stored tensor
+ *
+ * Returns: whether only a runtime of packed weights uses it
+ * Since: 1.0
+ */
+gboolean
+weft_quantizer_is_runtime_tensor (WeftQuantizer *self, const gchar *key)
+{
+  gsize n_before = 0;
+  const PartName *part = find_part_name (self, key, &n_before);
+
+  return part != NULL && part->role == NULL;
+}
+
+/**
+ * weft_quantizer_dup_key:
+ * @self: a quantizer that is configured
+ * @dense_name: dense name of a weight
+ * @role: role of a part
+ *
+ * Returns: (transfer full) (nullable): the name that the part is written under; %NULL if the method has none for such a
+ *   weight
+ * Since: 1.0
+ */
+gchar *
+weft_quantizer_dup_key (WeftQuantizer *self, const gchar *dense_name, const gchar *role)
+{
+  GArray *part_names = get_private (WEFT_QUANTIZER_BASE (self))->part_names;
+
+  for (guint i = 0; i < part_names->len; i++)
+    {
+      const PartName *part = &g_array_index (part_names, PartName, i);
+      gsize n_before;
+
+      if (g_strcmp0 (part->role, role) == 0 && has_ending (dense_name, part->dense_ending, &n_before))
+        return join_name (dense_name, n_before, part->stored_ending);
+    }
+  return NULL;
+}
+
+/* Finding one. */
+
+static GStrv
+list_names (void)
+{
+  return weft_plugin_registry_list_names (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_QUANTIZER);
+}
+
+static WeftQuantizer *
+new_by_name (const gchar *name, GError **error)
+{
+  GType type = weft_plugin_registry_lookup (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_QUANTIZER,
+                                            name, error);
+
+  return type != G_TYPE_INVALID ? WEFT_QUANTIZER (g_object_new (type, NULL)) : NULL;
+}
+
+static gboolean
+recognise (WeftQuantizer *self, WeftQuantizationConfig *config, WeftStateDict *tensors)
+{
+  return WEFT_QUANTIZER_GET_IFACE (self)->recognise (self, config, tensors);
+}
+
+/* A method or scheme of that very name goes before others that know the name as well. */
+static WeftQuantizer *
+find_quantizer (WeftQuantizationConfig *config, WeftStateDict *tensors, GError **error)
+{
+  const gchar *scheme = weft_quantization_config_get_scheme (config);
+  const gchar *name = scheme != NULL ? scheme : weft_quantization_config_get_method (config);
+  g_auto (GStrv) names = list_names ();
+
+  if (name != NULL && g_strv_contains ((const gchar *const *) names, name))
+    return new_by_name (name, error);
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      g_autoptr (WeftQuantizer) quantizer = new_by_name (names[i], error);
+
+      if (quantizer == NULL || recognise (quantizer, config, tensors))
+        return g_steal_pointer (&quantizer);
+    }
+  return NULL;
+}
+
+static gchar *
+list_known (void)
+{
+  g_auto (GStrv) names = list_names ();
+  gchar *text = g_strjoinv (", ", names);
+
+  if (*text != '\0')
+    return text;
+  g_free (text);
+  return g_strdup ("none, no plugin of a quantizer is installed");
+}
+
+/* An error of a slot gets the name of the method. One that fails must say why, one that says why must fail. */
+static gboolean
+check_result (WeftQuantizer *self, const gchar *slot, gboolean ok, GError *local_error, GError **error)
+{
+  const gchar *name = weft_quantizer_get_name (self);
+
+  if (ok && local_error == NULL)
+    return TRUE;
+  if (local_error == NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: %s failed without an error", name, slot);
+  else if (!ok)
+    g_propagate_prefixed_error (error, g_steal_pointer (&local_error), "%s: ", name);
+  else
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: %s returned a result and the error '%s'",
+                 name, slot, local_error->message);
+  g_clear_error (&local_error);
+  return FALSE;
+}
+
+static gboolean
+configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
+{
+  GError *local_error = NULL;
+  gboolean ok;
+
+  g_set_object (&get_private (WEFT_QUANTIZER_BASE (self))->config, config);
+  ok = WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
+  return check_result (self, "configure", ok, local_error, error);
+}
+
+/**
+ * weft_quantizer_new_for_config:
+ * @config: what the config of a checkpoint says
+ * @tensors: its tensors
+ * @error: return location
+ *
+ * Returns: (transfer full) (nullable): the method, configured; %NULL without an error if the checkpoint is dense
+ * Errors: %WEFT_ERROR_UNSUPPORTED for a method that nobody registered: codes are no weights, so nothing is loaded
+ *   without it
+ * Since: 1.0
+ */
+WeftQuantizer *
+weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *tensors, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftQuantizer) self = find_quantizer (config, tensors, &local_error);
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return NULL;
+    }
+  if (self != NULL)
+    return configure (self, config, error) ? g_steal_pointer (&self) : NULL;
+  if (weft_quantization_config_is_there (config))
+    {
+      const gchar *method = weft_quantization_config_get_method (config);
+      g_autofree gchar *known = list_known ();
+
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+                   method != NULL
+                       ? "%s: no plugin knows the quant_method '%s' (known: %s)"
+                       : "%s: there is no quant_method%s, and no plugin knows the config (known: %s)",
+                   weft_quantization_config_get_path (config), method != NULL ? method : "", known);
+    }
+  return NULL;
+}
+
+/* A GGUF file tells the type of each tensor, where others have metadata. */
+static void
+add_gguf_types (WeftQuantizationConfig *config, WeftGgufFile *gguf)
+{
+  weft_quantization_config_add_metadata (config, "format", "gguf");
+  for (guint i = 0; i < weft_gguf_file_get_n_tensors (gguf); i++)
+    weft_quantization_config_add_metadata (config, weft_gguf_file_get_tensor_name (gguf, i),
+                                           weft_gguf_file_get_tensor_type (gguf, i));
+}
+
+/**
+ * weft_quantizer_new_for_checkpoint:
+ * @checkpoint: an open checkpoint
+ * @error: return location
+ *
+ * Returns: (transfer full) (nullable): its method, configured; %NULL without an error if the checkpoint is dense
+ * Errors: as weft_quantizer_new_for_config()
+ * Since: 1.0
+ */
+WeftQuantizer *
+weft_quantizer_new_for_checkpoint (WeftCheckpoint *checkpoint, GError **error)
+{
+  g_autoptr (WeftQuantizationConfig) config =
+      weft_quantization_config_new (weft_checkpoint_get_config (checkpoint));
+  WeftQuantizer *self;
+
+  for (guint i = 0; i < weft_checkpoint_get_n_shards (checkpoint); i++)
+    {
+      WeftShard *shard = weft_checkpoint_get_shard (checkpoint, i);
+      GHashTable *metadata = weft_shard_get_metadata (shard);
+      GHashTableIter iter;
+      gpointer name, value;
+
+      if (weft_shard_get_gguf (shard) != NULL)
+        add_gguf_types (config, weft_shard_get_gguf (shard));
+      if (metadata == NULL)
+        continue;
+      g_hash_table_iter_init (&iter, metadata);
+      while (g_hash_table_iter_next (&iter, &name, &value))
+        weft_quantization_config_add_metadata (config, name, value);
+    }
+  self = weft_quantizer_new_for_config (config, weft_checkpoint_get_state_dict (checkpoint), error);
+  if (self == NULL && error != NULL && *error != NULL)
+    g_prefix_error (error, "%s: ", weft_checkpoint_get_path (checkpoint));
+  return self;
+}
+
+/**
+ * weft_quantizer_new_for_scheme:
+ * @config: a scheme and its parameters
+ * @error: return location
+ *
+ * Returns: (transfer full): a method that quantises with the scheme
+ * Errors: %WEFT_ERROR_ARGUMENT if no plugin knows the scheme
+ * Since: 1.0
+ */
+WeftQuantizer *
+weft_quantizer_new_for_scheme (WeftQuantizationConfig *config, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftQuantizer) self = NULL;
+  g_autofree gchar *known = NULL;
+
+  g_return_val_if_fail (weft_quantization_config_get_scheme (config) != NULL, NULL);
+  self = find_quantizer (config, NULL, &local_error);
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return NULL;
+    }
+  if (self != NULL)
+    return configure (self, config, error) ? g_steal_pointer (&self) : NULL;
+  known = list_known ();
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "no plugin quantises with the scheme '%s' (methods: %s)",
+               weft_quantization_config_get_scheme (config), known);
+  return NULL;
+}
+
+/* The runners. */
+
+/**
+ * weft_quantizer_get_name:
+ * @self: a quantizer
+ *
+ * Returns: the name under which it is registered; the name of its GType if it is not
+ * Since: 1.0
+ */
+const gchar *
+weft_quantizer_get_name (WeftQuantizer *self)
+{
+  const gchar *name = weft_feature_get_name (G_OBJECT_TYPE (self));
+
+  return name != NULL ? name : G_OBJECT_TYPE_NAME (self);
+}
+
+/**
+ * weft_quantizer_get_config:
+ * @self: a quantizer that is configured
+ *
+ * Returns: (transfer none): its config
+ * Since: 1.0
+ */
+WeftQuantizationConfig *
+weft_quantizer_get_config (WeftQuantizer *self)
+{
+  return get_private (WEFT_QUANTIZER_BASE (self))->config;
+}
+
+/**
+ * weft_quantizer_describe:
+ * @self: a quantizer
+ * @weight: a weight with the parts that were found
+ * @error: return location
+ *
+ * Returns: %FALSE if the weight is packed and its parts do not go together
+ * Errors: those of the method, after its name
+ * Since: 1.0
+ */
+gboolean
+weft_quantizer_describe (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
+{
+  GError *local_error = NULL;
+  gboolean ok = WEFT_QUANTIZER_GET_IFACE (self)->describe (self, weight, &local_error);
+
+  return check_result (self, "describe", ok, local_error, error);
+}
+
+/**
+ * weft_quantizer_dequantize:
+ * @self: a quantizer
+ * @weight: a weight that was described as packed
+ * @dtype: dtype of the values
+ * @error: return location
+ *
+ * Returns: (transfer full): the dense weight, lazy
+ * Errors: those of the method, after its name; %WEFT_ERROR_PLUGIN_CONTRACT if the values are not what was described
+ * Since: 1.0
+ */
+WeftTensor *
+weft_quantizer_dequantize (WeftQuantizer *self, WeftPackedWeight *weight, WeftDtype dtype, GError **error)
+{
+  GError *local_error = NULL;
+  g_autoptr (WeftTensor) dense =
+      WEFT_QUANTIZER_GET_IFACE (self)->dequantize (self, weight, dtype, &local_error);
+
+  if (!check_result (self, "dequantize", dense != NULL, local_error, error))
+    return NULL;
+  if (weft_tensor_get_dtype (dense) == dtype
+      && weft_shape_equal (weft_tensor_get_shape (dense), weft_packed_weight_get_shape (weight)))
+    return g_steal_pointer (&dense);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT,
+               "%s: dequantize gives '%s' another dtype or shape than was described",
+               weft_quantizer_get_name (self), weft_packed_weight_get_name (weight));
+  return NULL;
+}
+
+/**
+ * weft_quantizer_is_eligible:
+ * @self: a quantizer
+ * @weight: a weight with its dense values
+ *
+ * Returns: whether it is to be quantised
+ * Since: 1.0
+ */
+gboolean
+weft_quantizer_is_eligible (WeftQuantizer *self, WeftPackedWeight *weight)
+{
+  WeftDtype dtype = weft_tensor_get_dtype (weft_packed_weight_get_dense (weight));
+
+  return (dtype == WEFT_DTYPE_F64 || dtype == WEFT_DTYPE_F32 || dtype == WEFT_DTYPE_F16
+          || dtype == WEFT_DTYPE_BF16)
+         && WEFT_QUANTIZER_GET_IFACE (self)->is_eligible (self, weight);
+}
+
+/**
+ * weft_quantizer_quantize:
+ * @self: a quantizer
+ * @weight: a weight with its dense values
+ * @error: return location
+ *
+ * Sets the parts of a weight.
+ *
+ * Returns: whether it could be quantised
+ * Errors: those of the method, after its name; %WEFT_ERROR_PLUGIN_CONTRACT if it sets no codes
+ * Since: 1.0
+ */
+gboolean
+weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
+{
+  GError *local_error = NULL;
+  gboolean ok = WEFT_QUANTIZER_GET_IFACE (self)->quantize (self, weight, &local_error);
+
+  if (!check_result (self, "quantize", ok, local_error, error))
+    return FALSE;
+  if (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES) != NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: quantize sets no codes for '%s'",
+               weft_quantizer_get_name (self), weft_packed_weight_get_name (weight));
+  return FALSE;
+}
+
+/* Elements that are compared at a time. */
+#define MEASURE_ELEMENTS (256 * 1024)
+
+/* Sums over a weight. */
+typedef struct
+{
+  gdouble signal;
+  gdouble noise;
+  gdouble max_abs;
+} Sums;
+
+static gboolean
+measure_band (WeftTensor *dense, WeftTensor *values, gint64 start, gint64 length, Sums *sums,
+              GCancellable *cancellable, GError **error)
+{
+  g_autoptr (WeftTensor) dense_band = weft_tensor_slice (dense, 0, start, length, error);
+  g_autoptr (WeftTensor) band =
+      dense_band != NULL ? weft_tensor_slice (values, 0, start, length, error) : NULL;
+  g_autoptr (GBytes) dense_bytes = band != NULL ? weft_tensor_read (dense_band, cancellable, error) : NULL;
+  g_autoptr (GBytes) bytes = dense_bytes != NULL ? weft_tensor_read (band, cancellable, error) : NULL;
+  const gfloat *a, *b;
+  gsize n_bytes;
+
+  if (bytes == NULL)
+    return FALSE;
+  a = g_bytes_get_data (dense_bytes, &n_bytes);
+  b = g_bytes_get_data (bytes, NULL);
+  for (gsize i = 0; i < n_bytes / sizeof (gfloat); i++)
+    {
+      gdouble difference = (gdouble) a[i] - (gdouble) b[i];
+
+      sums->signal += (gdouble) a[i] * (gdouble) a[i];
+      sums->noise += difference * difference;
+      sums->max_abs = MAX (sums->max_abs, fabs (difference));
+    }
+  return TRUE;
+}
+
+/**
+ * weft_quantizer_measure:
+ * @self: a quantizer
+ * @weight: a weight with its dense values and the parts that it was quantized to
+ * @max_abs: (out): the largest difference of an element
+ * @relative_rms: (out): root of the mean square of the differences, over that of the values
+ * @sqnr: (out): signal to quantization noise ratio in dB; infinite if there is no difference
+ * @cancellable: (nullable): stops the work
+ * @error: return location
+ *
+ * Compares a weight with what its parts stand for. Reads it once.
+ *
+ * Returns: whether it could be read
+ * Errors: those of the method and of reading
+ * Since: 1.0
+ */
+gboolean
+weft_quantizer_measure (WeftQuantizer *self, WeftPackedWeight *weight, gdouble *max_abs,
+                        gdouble *relative_rms, gdouble *sqnr, GCancellable *cancellable, GError **error)
+{
+  g_autoptr (WeftTensor) dense =
+      weft_tensor_cast (weft_packed_weight_get_dense (weight), WEFT_DTYPE_F32, error);
+  g_autoptr (WeftTensor) values = NULL;
+  gint64 n_rows, step;
+  Sums sums = { 0 };
+
+  *max_abs = *relative_rms = *sqnr = 0;
+  if (dense == NULL || !weft_quantizer_describe (self, weight, error))
+    return FALSE;
+  values = weft_quantizer_dequantize (self, weight, WEFT_DTYPE_F32, error);
+  if (values == NULL || weft_tensor_get_rank (dense) == 0)
+    return values != NULL;
+  n_rows = weft_tensor_get_dim (dense, 0);
+  step = MAX (1, MEASURE_ELEMENTS / MAX (1, weft_tensor_get_n_elements (dense) / MAX (1, n_rows)));
+  for (gint64 row = 0; row < n_rows; row += step)
+    if (!measure_band (dense, values, row, MIN (step, n_rows - row), &sums, cancellable, error))
+      return FALSE;
+  *max_abs = sums.max_abs;
+  *relative_rms = sums.signal > 0 ? sqrt (sums.noise / sums.signal) : sums.noise > 0 ? INFINITY : 0;
+  *sqnr = sums.noise > 0 ? 10 * log10 (sums.signal / sums.noise) : INFINITY;
+  return TRUE;
+}
+
+/**
+ * weft_quantizer_dup_config:
+ * @self: a quantizer
+ * @skipped_modules: (array zero-terminated=1): paths of modules that were left dense
+ * @error: return location
+ *
+ * Returns: (transfer full): the `quantization_config` of the output, as JSON text
+ * Errors: those of the method, after its name
+ * Since: 1.0
+ */
+gchar *
+weft_quantizer_dup_config (WeftQuantizer *self, const gchar *const *skipped_modules, GError **error)
+{
+  GError *local_error = NULL;
+  gchar *text = WEFT_QUANTIZER_GET_IFACE (self)->dup_config (self, skipped_modules, &local_error);
+
+  return check_result (self, "dup_config", text != NULL, local_error, error) ? text : NULL;
+}

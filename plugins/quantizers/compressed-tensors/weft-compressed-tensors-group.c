@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "weft-compressed-tensors-group.h"
+
+#include <string.h>
+
+#define PATTERN_PREFIX "re:"
+
+static void
+group_free (gpointer user_data)
+{
+  WeftCtGroup *group = user_data;
+
+  g_free (group->format);
+  g_strfreev (group->targets);
+  g_free (group);
+}
+
+static const gchar *
+lookup_text (JsonNode *object, const gchar *name)
+{
+  JsonNode *node = weft_json_lookup (object, name);
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
+             ? json_node_get_string (node)
+             : NULL;
+}
+
+static gint64
+lookup_number (JsonNode *object, const gchar *name)
+{
+  JsonNode *node = weft_json_lookup (object, name);
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
+             ? json_node_get_int (node)
+             : 0;
+}
+
+static gboolean
+lookup_boolean (JsonNode *object, const gchar *name, gboolean fallback)
+{
+  JsonNode *node = weft_json_lookup (object, name);
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_BOOLEAN
+             ? json_node_get_boolean (node)
+             : fallback;
+}
+
+static gchar **
+dup_texts (JsonNode *object, const gchar *name)
+{
+  g_autoptr (GStrvBuilder) texts = g_strv_builder_new ();
+  JsonNode *node = weft_json_lookup (object, name);
+  JsonArray *array = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+
+  for (guint i = 0; array != NULL && i < json_array_get_length (array); i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+
+      if (JSON_NODE_HOLDS_VALUE (element) && json_node_get_value_type (element) == G_TYPE_STRING)
+        g_strv_builder_add (texts, json_node_get_string (element));
+    }
+  return g_strv_builder_end (texts);
+}
+
+/* Rows and columns of `block_structure`. */
+static gboolean
+read_block_structure (JsonNode *weights, gint64 block[2])
+{
+  JsonNode *node = weft_json_lookup (weights, "block_structure");
+  JsonArray *array = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+
+  if (array == NULL || json_array_get_length (array) != 2)
+    return FALSE;
+  for (guint i = 0; i < 2; i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+
+      block[i] = JSON_NODE_HOLDS_VALUE (element) && json_node_get_value_type (element) == G_TYPE_INT64
+                     ? json_node_get_int (element)
+                     : 0;
+    }
+  return block[0] > 0 && block[1] > 0;
+}
+
+static gboolean
+read_strategy (JsonNode *weights, gint64 block[2])
+{
+  const gchar *strategy = lookup_text (weights, "strategy");
+  gint64 group_size = lookup_number (weights, "group_size");
+
+  block[0] = 1;
+  block[1] = 0;
+  /* Without a strategy a size of groups decides; -1 is a row. */
+  if (strategy == NULL)
+    strategy = group_size == 0 ? "tensor" : group_size < 0 ? "channel" : "group";
+  if (g_str_equal (strategy, "tensor"))
+    block[0] = 0;
+  else if (g_str_equal (strategy, "group") || g_str_equal (strategy, "tensor_group"))
+    block[1] = group_size;
+  else if (g_str_equal (strategy, "block"))
+    return read_block_structure (weights, block);
+  else
+    return g_str_equal (strategy, "channel");
+  return g_str_equal (strategy, "tensor") || group_size > 0;
+}
+
+static WeftCtGroup *
+group_new (const gchar *name, JsonNode *object, const gchar *format, GError **error)
+{
+  JsonNode *weights = weft_json_lookup (object, "weights");
+  const gchar *own_format = lookup_text (object, "format");
+  const gchar *type;
+  WeftCtGroup *group;
+  gint64 bits;
+
+  if (weights == NULL || !JSON_NODE_HOLDS_OBJECT (weights))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "config group '%s' has no object 'weights'", name);
+      return NULL;
+    }
+  bits = lookup_number (weights, "num_bits");
+  type = lookup_text (weights, "type");
+  group = g_new0 (WeftCtGroup, 1);
+  group->format = g_strdup (own_format != NULL ? own_format : format != NULL ? format : "compressed");
+  group->targets = dup_texts (object, "targets");
+  group->bits = (guint) CLAMP (bits, 0, 64);
+  group->is_integer = g_strcmp0 (type, "float") != 0;
+  group->is_symmetric = lookup_boolean (weights, "symmetric", TRUE);
+  if (bits >= 1 && bits <= 8 && read_strategy (weights, group->block)
+      && (group->is_integer || bits == 4 || bits == 6 || bits == 8))
+    return group;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+      "config group '%s': expected weights of 1 to 8 bits (4, 6 or 8 for floats) with a strategy of tensor, channel, "
+      "group with group_size or block with block_structure, found %" G_GINT64_FORMAT " bits and strategy %s",
+      name, bits, lookup_text (weights, "strategy") != NULL ? lookup_text (weights, "strategy") : "none");
+  group_free (group);
+  return NULL;
+}
+
+/* What a caller asks for is one group of all linear modules: its format is in the parameters, or in the name of the scheme. */
+static WeftCtGroup *
+group_new_for_scheme (WeftQuantizationConfig *config, GError **error)
+{
+  const gchar *scheme = weft_quantization_config_get_scheme (config);
+  const gchar *slash = strchr (scheme, '/');
+  JsonNode *parameters = weft_quantization_config_get_node (config);
+  WeftCtGroup *group;
+
+  if (parameters == NULL)
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+          "%s needs parameters: {\"format\": ..., \"weights\": {\"num_bits\": ..., \"type\": ..., \"strategy\": ...}}",
+          scheme);
+      return NULL;
+    }
+  group = group_new (scheme, parameters, slash != NULL ? slash + 1 : NULL, error);
+  if (group == NULL)
+    return NULL;
+  g_strfreev (group->targets);
+  group->targets = g_strdupv ((gchar **) (const gchar *[]){ "Linear", NULL });
+  return group;
+}
+
+GPtrArray *
+weft_ct_groups_read (WeftQuantizationConfig *config, GError **error)
+{
+  g_autoptr (GPtrArray) groups = g_ptr_array_new_with_free_func (group_free);
+  JsonNode *node = weft_quantization_config_lookup (config, "config_groups");
+  const gchar *format = weft_quantization_config_lookup_string (config, "format");
+  g_autoptr (GList) names = NULL;
+
+  if (weft_quantization_config_get_scheme (config) != NULL)
+    {
+      WeftCtGroup *group = group_new_for_scheme (config, error);
+
+      if (group == NULL)
+        return NULL;
+      g_ptr_array_add (groups, group);
+      return g_steal_pointer (&groups);
+    }
+  if (node == NULL || !JSON_NODE_HOLDS_OBJECT (node))
+    return g_steal_pointer (&groups);
+  names = json_object_get_members (json_node_get_object (node));
+  for (GList *link = names; link != NULL; link = link->next)
+    {
+      JsonNode *object = json_object_get_member (json_node_get_object (node), link->data);
+      WeftCtGroup *group = group_new (link->data, object, format, error);
+
+      if (group == NULL)
+        return NULL;
+      g_ptr_array_add (groups, group);
+    }
+  return g_steal_pointer (&groups);
+}
+
+/* Whether a group names a module, by a pattern from its start or by its path. */
+static gboolean
+names_module (const WeftCtGroup *group, const gchar *module)
+{
+  for (guint i = 0; group->targets[i] != NULL; i++)
+    {
+      const gchar *target = group->targets[i];
+
+      if (g_str_has_prefix (target, PATTERN_PREFIX)
+              ? g_regex_match_simple (target + strlen (PATTERN_PREFIX), module, 0, G_REGEX_MATCH_ANCHORED)
+              : g_str_equal (target, module))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+static gboolean
+names_class (const WeftCtGroup *group)
+{
+  for (guint i = 0; group->targets[i] != NULL; i++)
+    if (!g_str_has_prefix (group->targets[i], PATTERN_PREFIX) && strchr (group->targets[i], '.') == NULL)
+      return TRUE;
+  return FALSE;
+}
+
+const WeftCtGroup *
+weft_ct_groups_find (GPtrArray *groups, const gchar *module)
+{
+  for (guint i = 0; i < groups->len; i++)
+    if (names_module (groups->pdata[i], module))
+      return groups->pdata[i];
+  for (guint i = 0; i < groups->len; i++)
+    if (names_class (groups->pdata[i]))
+      return groups->pdata[i];
+  return NULL;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tensors of GGUF files: rows of blocks, whose type the file's table tells. Values are computed in F32; F16 and BF16
+ * tensors are widened to it, as the tools of that format do. */
+#include "weft-gguf-blocks.h"
+
+typedef struct
+{
+  WeftQuantizerBase parent_instance;
+  /* What quantising makes. */
+  const WeftGgufBlockType *type;
+} WeftGgufQuantizer;
+
+WEFT_DEFINE_QUANTIZER (WeftGgufQuantizer, weft_gguf_quantizer)
+
+static gboolean
+weft_gguf_quantizer_recognise (WeftQuantizerBase *base, WeftQuantizationConfig *config,
+                               WeftStateDict *tensors)
+{
+  const gchar *format = weft_quantization_config_get_metadata (config, "format");
+
+  if (weft_quantization_config_get_scheme (config) != NULL)
+    return WEFT_QUANTIZER_BASE_CLASS (weft_gguf_quantizer_parent_class)->recognise (base, config, tensors);
+  return format != NULL && g_str_equal (format, "gguf");
+}
+
+static gboolean
+weft_gguf_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
+{
+  const gchar *name = weft_quantization_config_lookup_string (config, "type");
+
+  weft_quantizer_base_add_part (base, WEFT_ROLE_CODES, "", "");
+  if (weft_quantization_config_get_scheme (config) == NULL)
+    return TRUE;
+  ((WeftGgufQuantizer *) base)->type = name != NULL ? weft_gguf_block_type_from_name (name) : NULL;
+  if (((WeftGgufQuantizer *) base)->type != NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "expected the parameter 'type' to be a block type such as 'Q8_0', found '%s'",
+               name != NULL ? name : "");
+  return FALSE;
+}
+
+static const gchar *
+get_type_name (WeftQuantizerBase *base, WeftPackedWeight *weight)
+{
+  return weft_quantization_config_get_metadata (weft_quantizer_base_get_config (base),
+                                                weft_packed_weight_get_key (weight, WEFT_ROLE_CODES));
+}
+
+/* The type of a weight, if it is one that is decoded. */
+static const WeftGgufBlockType *
+find_type (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  const gchar *name = get_type_name (base, weight);
+  const WeftGgufBlockType *type = name != NULL ? weft_gguf_block_type_from_name (name) : NULL;
+
+  if (type == NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "'%s' is of type %s, whose blocks are not known",
+                 weft_packed_weight_get_name (weight), name != NULL ? name : "none");
+  return type;
+}
+
+/* F32 and integers are as they are. */
+static gboolean
+weft_gguf_quantizer_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  WeftTensor *rows = weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES);
+  WeftDtype dtype = weft_tensor_get_dtype (rows);
+  gboolean is_half = dtype == WEFT_DTYPE_F16 || dtype == WEFT_DTYPE_BF16;
+  WeftShape shape = *weft_tensor_get_shape (rows);
+  const WeftGgufBlockType *type;
+  gint64 *last = &shape.dims[MAX (shape.rank, 1) - 1];
+
+  if (get_type_name (base, weight) == NULL || !(is_half || dtype == WEFT_DTYPE_U8))
+    return TRUE;
+  type = find_type (base, weight, error);
+  if (type == NULL)
+    return FALSE;
+  if (!is_half)
+    *last = *last / type->n_bytes * type->n_elements;
+  return weft_packed_weight_set_packed (weight, type->name, shape.dims, shape.rank, WEFT_DTYPE_F32, error);
+}
+
+static WeftTensor *
+weft_gguf_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight, WeftDtype dtype,
+                                GError **error)
+{
+  WeftTensor *rows = weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES);
+  const WeftGgufBlockType *type = find_type (base, weight, error);
+  g_autoptr (WeftTensor) values = NULL;
+
+  if (type == NULL)
+    return NULL;
+  values = weft_tensor_get_dtype (rows) == WEFT_DTYPE_U8
+               ? weft_gguf_blocks_dequantize (rows, type, WEFT_DTYPE_F32, error)
+               : weft_tensor_ref (rows);
+  return values != NULL ? weft_tensor_cast (values, dtype, error) : NULL;
+}
+
+static gboolean
+weft_gguf_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  g_autoptr (WeftTensor) rows = weft_gguf_blocks_quantize (weft_packed_weight_get_dense (weight),
+                                                           ((WeftGgufQuantizer *) base)->type, error);
+
+  if (rows != NULL)
+    weft_packed_weight_set_part (weight, WEFT_ROLE_CODES, rows);
+  return rows != NULL;
+}
+
+static gchar *
+weft_gguf_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules, GError **error)
+{
+  return g_strdup_printf ("{\"quant_method\": \"gguf\", \"type\": \"%s\"}",
+                          ((WeftGgufQuantizer *) base)->type->name);
+}
+
+static void
+weft_gguf_quantizer_class_init (WeftGgufQuantizerClass *klass)
+{
+  klass->parent_class.recognise = weft_gguf_quantizer_recognise;
+  klass->parent_class.configure = weft_gguf_quantizer_configure;
+  klass->parent_class.describe = weft_gguf_quantizer_describe;
+  klass->parent_class.dequantize = weft_gguf_quantizer_dequantize;
+  klass->parent_class.quantize = weft_gguf_quantizer_quantize;
+  klass->parent_class.dup_config = weft_gguf_quantizer_dup_config;
+}
+
+WEFT_PLUGIN_DEFINE ("gguf-quantizer", "The block types of GGUF files", NULL, PACKAGE_VERSION, "Apache-2.0",
+                    PACKAGE_ORIGIN, WEFT_PLUGIN_QUANTIZER ("gguf", WeftGgufQuantizer, weft_gguf_quantizer));

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "weft-command-convert.h"
+
+#include <string.h>
+
+#include "base/weft-json.h"
+#include "base/weft-text.h"
+#include "weft-command-errors.h"
+#include "weft-command-output.h"
+
+/* A plan that is carried out. */
+typedef struct
+{
+  WeftCommandCall *call;
+  WeftLoadPlan *plan;
+  WeftSafetensorsSink *sink; /* NULL: nothing is written */
+} Run;
+
+/* What values told while they were written. NULL if nothing was. */
+static WeftLoadReport *
+get_value_report (const Run *run)
+{
+  return run->sink == NULL ? NULL : weft_load_plan_check_values (run->plan, run->call->cancellable, NULL);
+}
+
+static gboolean
+is_reversible (const Run *run)
+{
+  WeftLoadReport *values = get_value_report (run);
+
+  return weft_load_plan_is_reversible (run->plan)
+         && (values == NULL || weft_load_report_count (values, WEFT_FINDING_NOT_REVERSIBLE) == 0);
+}
+
+static void
+print_reports (const Run *run, gboolean with_values)
+{
+  WeftLoadReport *values = with_values ? get_value_report (run) : NULL;
+
+  weft_command_print_report (run->call, weft_load_plan_get_report (run->plan), FALSE);
+  if (values != NULL)
+    weft_command_print_report (run->call, values, FALSE);
+}
+
+static void
+print_summary (const Run *run, const WeftTransferCounters *counters, gdouble seconds)
+{
+  const gchar *way_back =
+      !is_reversible (run) ? "not reversible (see above)"
+      : !weft_safetensors_sink_is_single_file (run->sink)
+          ? "`weft revert` brings every byte back"
+          : "a single file holds no record, so that `weft revert` will go by the model's mapping";
+  guint n_published = weft_state_dict_get_n_tensors (
+      weft_checkpoint_get_state_dict (weft_load_plan_get_checkpoint (run->plan)));
+  guint n_outputs = weft_state_dict_get_n_tensors (weft_load_plan_get_outputs (run->plan));
+  g_autofree gchar *size = weft_text_format_size (counters->n_bytes_written);
+
+  weft_command_note (run->call, "%u tensors became %u, %s in %.1f s; %s", n_published, n_outputs, size,
+                     seconds, way_back);
+}
+
+static void
+print_result (const Run *run, const gchar *output, const WeftTransferCounters *counters)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+  g_autoptr (JsonNode) root = NULL;
+
+  if (!run->call->is_json)
+    return;
+  json_builder_begin_object (builder);
+  json_builder_set_member_name (builder, "output");
+  json_builder_add_string_value (builder, output);
+  json_builder_set_member_name (builder, "tensors");
+  json_builder_add_int_value (builder,
+                              weft_state_dict_get_n_tensors (weft_load_plan_get_outputs (run->plan)));
+  json_builder_set_member_name (builder, "bytes_kept");
+  json_builder_add_int_value (builder, (gint64) counters->n_bytes_kept);
+  json_builder_set_member_name (builder, "bytes_read");
+  json_builder_add_int_value (builder, (gint64) counters->n_bytes_read);
+  json_builder_set_member_name (builder, "bytes_written");
+  json_builder_add_int_value (builder, (gint64) counters->n_bytes_written);
+  weft_command_add_kept (builder, run->sink);
+  json_builder_set_member_name (builder, "reversible");
+  json_builder_add_boolean_value (builder, is_reversible (run));
+  json_builder_set_member_name (builder, "report");
+  json_builder_add_value (builder, weft_load_report_to_json (weft_load_plan_get_report (run->plan)));
+  if (get_value_report (run) != NULL)
+    {
+      json_builder_set_member_name (builder, "value_report");
+      json_builder_add_value (builder, weft_load_report_to_json (get_value_report (run)));
+    }
+  json_builder_end_object (builder);
+  root = json_builder_get_root (builder);
+  weft_command_print_json (root);
+}
+
+/* Writes the output and says what was written. */
+static gboolean
+write_output (const Run *run, const WeftCommandDestination *destination, GError **error)
+{
+  const gchar *output = destination->output != NULL ? destination->output : run->call->arguments[0];
+  WeftTransferCounters counters = { 0 };
+  WeftTransferOptions transfer_options;
+  gint64 start = g_get_monotonic_time ();
+  gboolean ok;
+
+  if (!weft_command_read_threads (destination, run->call, &transfer_options, error))
+    return FALSE;
+  ok = weft_load_plan_execute_full (run->plan, WEFT_SINK (run->sink), &transfer_options, &counters,
+                                    run->call->cancellable, error);
+  weft_command_progress_end (run->call);
+  print_reports (run, ok);
+  if (!ok)
+    return FALSE;
+  print_summary (run, &counters, (gdouble) (g_get_monotonic_time () - start) / G_USEC_PER_SEC);
+  weft_command_print_kept (run->call, run->sink, output);
+  print_result (run, output, &counters);
+  return TRUE;
+}
+
+static gboolean
+check_only (const Run *run, const WeftCommandDestination *destination, GError **error)
+{
+  const gchar *output = destination->output != NULL ? destination->output : run->call->arguments[0];
+  const WeftTransferCounters counters = { 0 };
+  gboolean ok = weft_load_plan_check (run->plan, error);
+
+  print_reports (run, ok);
+  if (!ok)
+    return FALSE;
+  weft_command_note_plan (run->call, run->plan);
+  print_result (run, output, &counters);
+  return TRUE;
+}
+
+gint
+weft_command_convert (WeftCommandCall *call, const WeftCommandDestination *destination,
+                      const WeftCommandQuantization *quantization, gboolean is_dry_run,
+                      WeftCommandMakePlan make_plan, GError **error)
+{
+  WeftTransferOptions transfer_options;
+  g_autoptr (WeftLoadPlan) plan = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = NULL;
+  Run run = { .call = call };
+  gboolean ok;
+
+  /* A wrong command line is told before anything is opened. */
+  if (!weft_command_read_threads (destination, call, &transfer_options, error))
+    return WEFT_COMMAND_FAILED;
+  if (!is_dry_run)
+    {
+      sink = weft_command_open_sink (destination, call->arguments[0], error);
+      if (sink == NULL)
+        return WEFT_COMMAND_FAILED;
+    }
+  plan = make_plan (call, error);
+  if (plan == NULL)
+    return WEFT_COMMAND_FAILED;
+  run.plan = plan;
+  run.sink = sink;
+  ok = is_dry_run ? check_only (&run, destination, error) : write_output (&run, destination, error);
+  if (ok && !is_dry_run && quantization->error_report != NULL)
+    ok = weft_command_write_errors (plan, quantization->error_report, call, error);
+  return ok ? WEFT_COMMAND_DONE : WEFT_COMMAND_FAILED;
+}
+
+gboolean
+weft_command_set_scheme (WeftLoadOptions *load_options, const gchar *scheme, const gchar *parameters,
+                         const WeftCommandQuantization *quantization, GError **error)
+{
+  g_autoptr (GError) cause = NULL;
+  g_autoptr (JsonNode) node =
+      parameters != NULL ? weft_json_parse (parameters, -1, "the parameters", &cause) : NULL;
+
+  if (cause != NULL || (node != NULL && !JSON_NODE_HOLDS_OBJECT (node)))
+    {
+      weft_command_set_usage_error (error, "'%s' is no JSON object of parameters of a scheme%s%s", parameters,
+                                    cause != NULL ? ": " : "", cause != NULL ? cause->message : "");
+      return FALSE;
+    }
+  weft_load_options_set_quantization (load_options, scheme, node);
+  for (guint i = 0; quantization->kept != NULL && quantization->kept[i] != NULL; i++)
+    weft_load_options_add_dense_module (load_options, quantization->kept[i]);
+  return TRUE;
+}
+
+gboolean
+weft_command_set_quantization (WeftLoadOptions *load_options, const WeftCommandQuantization *quantization,
+                               GError **error)
+{
+  const gchar *equals = quantization->scheme != NULL ? strchr (quantization->scheme, '=') : NULL;
+  g_autofree gchar *scheme = equals != NULL
+                                 ? g_strndup (quantization->scheme, (gsize) (equals - quantization->scheme))
+                                 : g_strdup (quantization->scheme);
+
+  weft_load_options_set_is_dequantized (load_options, quantization->is_dequantized);
+  if (scheme != NULL)
+    return weft_command_set_scheme (load_options, scheme, equals != NULL ? equals + 1 : NULL, quantization,
+                                    error);
+  if (quantization->kept == NULL && quantization->error_report == NULL)
+    return TRUE;
+  weft_command_set_usage_error (error, "--keep and --error-report need --quantize");
+  return FALSE;
+}

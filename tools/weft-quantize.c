@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft quantize`: dense weights packed by a scheme, under the names that they were published with. */
+#include "weft-command-convert.h"
+
+typedef struct
+{
+  WeftCommandDestination destination;
+  WeftCommandQuantization quantization;
+  gchar *scheme;
+  gchar *parameters;
+} QuantizeOptions;
+
+static const GOptionEntry quantize_options[] = {
+  WEFT_COMMAND_DESTINATION_OPTIONS (QuantizeOptions, destination),
+  { "scheme", 's', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (QuantizeOptions, scheme),
+    "How weights are packed, such as fp8-block", "S" },
+  { "params", 'p', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (QuantizeOptions, parameters),
+    "Parameters of the scheme", "JSON" },
+  WEFT_COMMAND_KEEP_OPTIONS (QuantizeOptions, quantization),
+  G_OPTION_ENTRY_NULL,
+};
+
+static const WeftCommandExample quantize_examples[] = {
+  { "FP8 with a scale for every 128 x 128 block",
+    "weft quantize my-model --scheme fp8-block -o my-fp8-model" },
+  { "With parameters, and a plot of what it costs",
+    "weft quantize my-model --scheme fp8-block --params '{\"weight_block_size\": [64, 64]}' --error-report e.svg -o out" },
+  { NULL, NULL },
+};
+
+static WeftLoadPlan *
+make_plan (WeftCommandCall *call, GError **error)
+{
+  const QuantizeOptions *options = call->options;
+  g_autoptr (WeftLoadOptions) load_options = weft_load_options_new ();
+  g_autoptr (WeftCheckpoint) checkpoint = NULL;
+
+  if (options->scheme == NULL)
+    {
+      weft_command_set_usage_error (error, "--scheme is needed");
+      return NULL;
+    }
+  weft_load_options_set_flags (load_options, WEFT_LOAD_FLAGS_KEEP_NAMES | WEFT_LOAD_FLAGS_OPEN);
+  if (!weft_command_set_scheme (load_options, options->scheme, options->parameters, &options->quantization,
+                                error))
+    return NULL;
+  checkpoint = weft_checkpoint_open (call->arguments[0], call->cancellable, error);
+  return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
+}
+
+static gint
+run_quantize (WeftCommandCall *call, GError **error)
+{
+  const QuantizeOptions *options = call->options;
+
+  return weft_command_convert (call, &options->destination, &options->quantization, FALSE, make_plan, error);
+}
+
+const WeftCommandEntry weft_quantize_command = {
+  .name = "quantize",
+  .arguments = "IN",
+  .summary = "Write a checkpoint with its dense weights packed",
+  .description =
+      "IN is a checkpoint folder or one file. Weights of linear layers and of experts are packed by the scheme; embeddings, the "
+      "head, routers, norms and biases stay dense, or what --keep says instead. The config of the output tells the scheme.\n\n"
+      "Weights that are packed already are refused: dequantize them first.",
+  .min_arguments = 1,
+  .max_arguments = 1,
+  .options = quantize_options,
+  .options_size = sizeof (QuantizeOptions),
+  .examples = quantize_examples,
+  .run = run_quantize,
+};
