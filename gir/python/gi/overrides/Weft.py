@@ -284,8 +284,8 @@ class Weights(collections.abc.Mapping):
         return f"<Weft.Weights of {len(self)} tensors>"
 
 
-def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None, is_open=False,
-         fusion=None, plan_overrides=None):
+def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None,
+         is_open=False, fusion=None, plan_overrides=None):
     """The weights of a checkpoint (a file, an index or a folder) as the runtime has them, read when touched.
 
     convert: False gives them as they were published, and nothing below applies
