@@ -578,6 +578,11 @@ weft_fp8_dequantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inpu
                              error))
         return NULL;
     }
+  if (weft_tensor_groups_get_n_groups (outputs) == 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "there are scales, and no weight");
+      return NULL;
+    }
   return g_steal_pointer (&outputs);
 }
 
@@ -637,6 +642,11 @@ weft_fp8_quantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs
           || !quantize_entry ((WeftFp8Quantize *) base, weft_tensor_groups_get_name (inputs, i), dense,
                               outputs, error))
         return NULL;
+    }
+  if (weft_tensor_groups_get_n_groups (outputs) == 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "there is no weight");
+      return NULL;
     }
   return g_steal_pointer (&outputs);
 }
