@@ -334,6 +334,21 @@ list_classes (WeftCommandCall *call, GError **error)
   return names != NULL ? print_names (call, names, "classes") : WEFT_COMMAND_FAILED;
 }
 
+/* Of a model without known tensors: the models in it. */
+static void
+print_outline (WeftCommandCall *call, WeftModuleTree *tree)
+{
+  for (guint i = 0; i < weft_module_tree_get_n_sub_models (tree); i++)
+    {
+      const gchar *fqn = weft_module_tree_get_sub_model_fqn (tree, i);
+
+      weft_command_print ("%s  %s  model type %s\n", fqn[0] != '\0' ? fqn : "the model",
+                          weft_module_tree_get_sub_model_class (tree, i),
+                          weft_module_tree_get_sub_model_type (tree, i));
+    }
+  weft_command_note (call, "of this class only the models in it are known, not their tensors\n");
+}
+
 static gint
 run_model (WeftCommandCall *call, GError **error)
 {
@@ -355,7 +370,10 @@ run_model (WeftCommandCall *call, GError **error)
     return WEFT_COMMAND_FAILED;
   if (!call->is_json)
     {
-      print_tree (tree, options->depth);
+      if (weft_module_tree_has_tensors (tree))
+        print_tree (tree, options->depth);
+      else
+        print_outline (call, tree);
       return WEFT_COMMAND_DONE;
     }
   root = weft_module_tree_to_json (tree);

@@ -13,8 +13,9 @@ typedef struct
   WeftPatchMapping *patches;
   /* WeftReplacementPlan, in the order they were applied. */
   GPtrArray *plans;
-  /* Path of a replaced module -> who asked. */
+  /* Path of a replaced module -> who asked; and every path above one. */
   GHashTable *replaced;
+  GHashTable *replaced_below;
   /* Full names of the tensors that the rules take in, and that they make -> who asked. */
   GHashTable *taken;
   GHashTable *made;

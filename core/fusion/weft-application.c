@@ -42,6 +42,7 @@ weft_applied_state_new (WeftModuleTree *tree)
   self->patches = weft_patch_mapping_new ();
   self->plans = g_ptr_array_new_with_free_func (g_object_unref);
   self->replaced = new_texts ();
+  self->replaced_below = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->taken = new_texts ();
   self->made = new_texts ();
   self->styles = g_ptr_array_new_with_free_func (g_free);
@@ -55,6 +56,7 @@ weft_applied_state_free (WeftAppliedState *self)
   g_object_unref (self->transforms);
   g_object_unref (self->patches);
   g_ptr_array_unref (self->plans);
+  g_hash_table_unref (self->replaced_below);
   g_hash_table_unref (self->replaced);
   g_hash_table_unref (self->taken);
   g_hash_table_unref (self->made);
@@ -73,6 +75,26 @@ copy_texts (GHashTable *from, GHashTable *to)
     g_hash_table_insert (to, g_strdup (key), g_strdup (value));
 }
 
+static void
+add_replaced (WeftAppliedState *self, const gchar *fqn, const gchar *origin)
+{
+  gchar *kept = g_strdup (origin);
+
+  g_hash_table_insert (self->replaced, g_strdup (fqn), kept);
+  weft_replacement_add_above (self->replaced_below, fqn, kept);
+}
+
+static void
+copy_replaced (GHashTable *from, WeftAppliedState *to)
+{
+  GHashTableIter iter;
+  gpointer fqn, origin;
+
+  g_hash_table_iter_init (&iter, from);
+  while (g_hash_table_iter_next (&iter, &fqn, &origin))
+    add_replaced (to, fqn, origin);
+}
+
 static WeftAppliedState *
 copy_state (const WeftAppliedState *state)
 {
@@ -82,7 +104,7 @@ copy_state (const WeftAppliedState *state)
   g_set_object (&copy->patches, state->patches);
   for (guint i = 0; i < state->plans->len; i++)
     g_ptr_array_add (copy->plans, g_object_ref (state->plans->pdata[i]));
-  copy_texts (state->replaced, copy->replaced);
+  copy_replaced (state->replaced, copy);
   copy_texts (state->taken, copy->taken);
   copy_texts (state->made, copy->made);
   for (guint i = 0; i < state->styles->len; i++)
@@ -194,7 +216,7 @@ add_rules (const Part *part, WeftAppliedState *state, GError **error)
           weft_weight_transform_set_origin (rule, part->step->origin, j);
         }
       weft_transform_list_append_list (state->transforms, copy);
-      g_hash_table_insert (state->replaced, g_strdup (part->step->fqns[i]), g_strdup (part->step->origin));
+      add_replaced (state, part->step->fqns[i], part->step->origin);
     }
   return TRUE;
 }

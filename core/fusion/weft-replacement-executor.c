@@ -260,78 +260,57 @@ refuse_no_match (WeftReplacementExecutor *self, WeftPlanOverrides *overrides, gu
   return FALSE;
 }
 
-/* What was replaced already, at this path, above it or below it. */
+/* What was replaced already, at this path or below it: path -> who asked. */
 static gboolean
 check_not_replaced (WeftReplacementExecutor *self, const gchar *fqn, const gchar *where, GError **error)
 {
-  GHashTableIter iter;
-  gpointer replaced, origin;
+  const gchar *origin = g_hash_table_lookup (self->state->replaced, fqn);
+  const gchar *below = g_hash_table_lookup (self->state->replaced_below, fqn);
 
-  g_hash_table_iter_init (&iter, self->state->replaced);
-  while (g_hash_table_iter_next (&iter, &replaced, &origin))
+  if (origin != NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                 "%s: '%s' is replaced already, by %s; a module is replaced once", where, fqn, origin);
+  else if (below != NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                 "%s: '%s' has a module in it that is replaced already, by %s", where, fqn, below);
+  return origin == NULL && below == NULL;
+}
+
+/* The step that selected a module above @fqn, or NULL. */
+static const WeftReplacementStep *
+find_above (WeftReplacementPlan *plan, const gchar *fqn)
+{
+  g_autofree gchar *above = g_strdup (fqn);
+  const WeftReplacementStep *step = NULL;
+
+  for (gchar *dot = strrchr (above, '.'); step == NULL && dot != NULL; dot = strrchr (above, '.'))
     {
-      gsize length = strlen (fqn);
-
-      if (strcmp (replaced, fqn) == 0)
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                       "%s: '%s' is replaced already, by %s; a module is replaced once", where, fqn,
-                       (const gchar *) origin);
-          return FALSE;
-        }
-      if (length == 0 || (strncmp (replaced, fqn, length) == 0 && ((const gchar *) replaced)[length] == '.'))
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                       "%s: '%s' has the module '%s' in it, which is replaced already, by %s", where, fqn,
-                       (const gchar *) replaced, (const gchar *) origin);
-          return FALSE;
-        }
+      *dot = '\0';
+      step = weft_replacement_plan_find (plan, above);
     }
-  return TRUE;
+  return step != NULL || fqn[0] == '\0' ? step : weft_replacement_plan_find (plan, "");
 }
 
 /* No module is selected twice, nor with one of its descendants. */
 static gboolean
 check_not_selected (WeftReplacementPlan *plan, const gchar *fqn, const gchar *where, GError **error)
 {
-  const WeftReplacementStep *other = weft_replacement_plan_find (plan, fqn);
-  g_autofree gchar *ancestor = g_strdup (fqn);
-  gsize length = strlen (fqn);
+  const WeftReplacementStep *same = weft_replacement_plan_find (plan, fqn);
+  const WeftReplacementStep *above = find_above (plan, fqn);
+  const WeftReplacementStep *below = weft_replacement_plan_find_below (plan, fqn);
 
-  if (other != NULL)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "%s: '%s' is selected twice, first by %s", where,
-                   fqn, other->origin);
-      return FALSE;
-    }
-  for (gchar *dot = strrchr (ancestor, '.'); other == NULL && length > 0; dot = strrchr (ancestor, '.'))
-    {
-      if (dot != NULL)
-        *dot = '\0';
-      other = weft_replacement_plan_find (plan, dot != NULL ? ancestor : "");
-      if (dot == NULL)
-        break;
-    }
-  if (other != NULL)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                   "%s: '%s' is a descendant of '%s', which is selected by %s", where, fqn, other->fqns[0],
-                   other->origin);
-      return FALSE;
-    }
-  for (guint i = 0; i < weft_replacement_plan_get_n_modules (plan); i++)
-    {
-      other = weft_replacement_plan_get_step (plan, i);
-      for (guint j = 0; other->fqns[j] != NULL; j++)
-        if (length == 0 || (strncmp (other->fqns[j], fqn, length) == 0 && other->fqns[j][length] == '.'))
-          {
-            g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
-                         "%s: '%s' has a descendant '%s' that is selected by %s", where, fqn, other->fqns[j],
-                         other->origin);
-            return FALSE;
-          }
-    }
-  return TRUE;
+  if (same != NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT, "%s: '%s' is selected twice, first by %s", where,
+                 fqn, same->origin);
+  else if (above != NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                 "%s: '%s' is a descendant of '%s', which is selected by %s", where, fqn, above->fqns[0],
+                 above->origin);
+  else if (below != NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                 "%s: '%s' has a descendant '%s' that is selected by %s", where, fqn, below->fqns[0],
+                 below->origin);
+  return same == NULL && above == NULL && below == NULL;
 }
 
 static gboolean

@@ -17,6 +17,9 @@ typedef struct
   gchar *origin;
 } WeftReplacementStep;
 
+/* Files @value under every path above @fqn. */
+void weft_replacement_add_above (GHashTable *table, const gchar *fqn, gpointer value);
+
 WeftReplacementPlan *weft_replacement_plan_new (void);
 void weft_replacement_plan_add (WeftReplacementPlan *self, WeftModule *module, WeftFusionTarget *target,
                                 const gchar *origin);
@@ -24,6 +27,8 @@ void weft_replacement_plan_add_note (WeftReplacementPlan *self, const gchar *not
 const WeftReplacementStep *weft_replacement_plan_get_step (WeftReplacementPlan *self, guint module);
 /* The step that selected the module at @fqn, or NULL. */
 const WeftReplacementStep *weft_replacement_plan_find (WeftReplacementPlan *self, const gchar *fqn);
+/* A step that selected a module below @fqn, or NULL. */
+const WeftReplacementStep *weft_replacement_plan_find_below (WeftReplacementPlan *self, const gchar *fqn);
 /* Adds each module, with its new class if @tree is the skeleton in which it was replaced. */
 void weft_replacement_plan_add_to_json (WeftReplacementPlan *self, JsonBuilder *builder,
                                         WeftModuleTree *tree);

@@ -12,6 +12,8 @@ struct _WeftReplacementPlan
   GPtrArray *steps;
   /* Every path of a selected module -> its step. */
   GHashTable *by_fqn;
+  /* Every path above a selected module -> one of the steps below it. */
+  GHashTable *below;
   GPtrArray *notes;
 };
 
@@ -36,6 +38,7 @@ weft_replacement_plan_finalize (GObject *object)
   WeftReplacementPlan *self = WEFT_REPLACEMENT_PLAN (object);
 
   g_hash_table_unref (self->by_fqn);
+  g_hash_table_unref (self->below);
   g_ptr_array_unref (self->steps);
   g_ptr_array_unref (self->notes);
   G_OBJECT_CLASS (weft_replacement_plan_parent_class)->finalize (object);
@@ -52,6 +55,7 @@ weft_replacement_plan_init (WeftReplacementPlan *self)
 {
   self->steps = g_ptr_array_new_with_free_func (step_free);
   self->by_fqn = g_hash_table_new (g_str_hash, g_str_equal);
+  self->below = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->notes = g_ptr_array_new_with_free_func (g_free);
 }
 
@@ -59,6 +63,20 @@ WeftReplacementPlan *
 weft_replacement_plan_new (void)
 {
   return g_object_new (WEFT_TYPE_REPLACEMENT_PLAN, NULL);
+}
+
+void
+weft_replacement_add_above (GHashTable *table, const gchar *fqn, gpointer value)
+{
+  g_autofree gchar *above = g_strdup (fqn);
+
+  for (gchar *dot = strrchr (above, '.'); dot != NULL; dot = strrchr (above, '.'))
+    {
+      *dot = '\0';
+      g_hash_table_insert (table, g_strdup (above), value);
+    }
+  if (fqn[0] != '\0')
+    g_hash_table_insert (table, g_strdup (""), value);
 }
 
 void
@@ -74,7 +92,10 @@ weft_replacement_plan_add (WeftReplacementPlan *self, WeftModule *module, WeftFu
   step->origin = g_strdup (origin);
   g_ptr_array_add (self->steps, step);
   for (guint i = 0; step->fqns[i] != NULL; i++)
-    g_hash_table_insert (self->by_fqn, step->fqns[i], step);
+    {
+      g_hash_table_insert (self->by_fqn, step->fqns[i], step);
+      weft_replacement_add_above (self->below, step->fqns[i], step);
+    }
 }
 
 void
@@ -93,6 +114,12 @@ const WeftReplacementStep *
 weft_replacement_plan_find (WeftReplacementPlan *self, const gchar *fqn)
 {
   return g_hash_table_lookup (self->by_fqn, fqn);
+}
+
+const WeftReplacementStep *
+weft_replacement_plan_find_below (WeftReplacementPlan *self, const gchar *fqn)
+{
+  return g_hash_table_lookup (self->below, fqn);
 }
 
 static gint

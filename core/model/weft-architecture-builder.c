@@ -134,8 +134,9 @@ static gboolean G_GNUC_PRINTF (4, 5)
   va_start (arguments, format);
   reason = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: module '%s': %s", place->file->where,
-               self->path->str, reason);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: %s: module '%s': %s",
+               place->config != NULL ? weft_model_config_get_where (place->config) : "no config",
+               place->file->where, self->path->str, reason);
   return FALSE;
 }
 

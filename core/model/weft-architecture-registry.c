@@ -19,6 +19,7 @@ struct _WeftArchitectureRegistry
 
   GMutex lock;
   GHashTable *paths;       /* name of a file, without its ending -> path; shipped ones are not in it */
+  GPtrArray *indices;      /* paths of added indices */
   GHashTable *model_types; /* model type -> name of a file */
   GPtrArray *parts;        /* names of files with shared modules; NULL until they are asked for */
   GHashTable *files;       /* name -> WeftArchitectureFile, those that were read */
@@ -48,6 +49,7 @@ weft_architecture_registry_init (WeftArchitectureRegistry *self)
 {
   g_mutex_init (&self->lock);
   self->paths = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  self->indices = g_ptr_array_new_with_free_func (g_free);
   self->files = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, free_file);
   self->expressions = g_hash_table_new_full (NULL, NULL, NULL, free_expression);
 }
@@ -58,6 +60,7 @@ weft_architecture_registry_finalize (GObject *object)
   WeftArchitectureRegistry *self = WEFT_ARCHITECTURE_REGISTRY (object);
 
   g_hash_table_unref (self->paths);
+  g_ptr_array_unref (self->indices);
   g_clear_pointer (&self->model_types, g_hash_table_unref);
   g_clear_pointer (&self->parts, g_ptr_array_unref);
   g_hash_table_unref (self->expressions);
@@ -128,7 +131,7 @@ weft_architecture_registry_new (GError **error)
  * @error: return location
  *
  * Adds every file `NAME.json` of a folder, in place of one of that name that is known already. NAME is the model type of the
- * file.
+ * file; an `index.json` in the folder names files of further model types.
  *
  * Returns: whether the folder can be listed
  * Errors: %WEFT_ERROR_IO if it cannot
@@ -148,9 +151,17 @@ weft_architecture_registry_add_folder (WeftArchitectureRegistry *self, const gch
     }
   g_mutex_lock (&self->lock);
   while ((file_name = g_dir_read_name (folder)) != NULL)
-    if (g_str_has_suffix (file_name, FILE_ENDING) && file_name[0] != '.')
-      g_hash_table_insert (self->paths, g_strndup (file_name, strlen (file_name) - strlen (FILE_ENDING)),
-                           g_build_filename (path, file_name, NULL));
+    {
+      g_autofree gchar *file = g_build_filename (path, file_name, NULL);
+
+      if (!g_str_has_suffix (file_name, FILE_ENDING) || file_name[0] == '.')
+        continue;
+      if (strcmp (file_name, INDEX FILE_ENDING) == 0)
+        g_ptr_array_add (self->indices, g_steal_pointer (&file));
+      else
+        g_hash_table_insert (self->paths, g_strndup (file_name, strlen (file_name) - strlen (FILE_ENDING)),
+                             g_steal_pointer (&file));
+    }
   g_mutex_unlock (&self->lock);
   return TRUE;
 }
@@ -264,30 +275,43 @@ get_file (WeftArchitectureRegistry *self, const gchar *name, GError **error)
 static gboolean
 is_family (const gchar *name)
 {
-  return strcmp (name, INDEX) != 0 && strcmp (name, LAYERS) != 0 && !g_str_has_prefix (name, PARTS);
+  return strcmp (name, LAYERS) != 0 && !g_str_has_prefix (name, PARTS);
 }
 
-/* The shipped index, then added files under their own names. The lock is held. */
+/* Adds what an index says; one that cannot be read adds nothing. */
+static void
+add_index (GHashTable *model_types, const gchar *path)
+{
+  g_autofree gchar *where = NULL;
+  g_autoptr (GError) cause = NULL;
+  g_autoptr (JsonNode) root = load_document (INDEX, path, &where, &cause);
+  JsonObject *types = root != NULL && JSON_NODE_HOLDS_OBJECT (root)
+                          ? weft_architecture_get_object (json_node_get_object (root), "model_types")
+                          : NULL;
+  g_autoptr (GList) names = types != NULL ? json_object_get_members (types) : NULL;
+
+  if (types == NULL)
+    g_warning ("%s: no index of architectures: %s", where != NULL ? where : INDEX,
+               cause != NULL ? cause->message : "expected an object with a member 'model_types'");
+  for (GList *type = names; type != NULL; type = type->next)
+    if (weft_architecture_get_text (types, type->data) != NULL)
+      g_hash_table_insert (model_types, g_strdup (type->data),
+                           g_strdup (weft_architecture_get_text (types, type->data)));
+}
+
+/* The shipped index, then added ones, then added files under their own names. The lock is held. */
 static GHashTable *
 get_model_types (WeftArchitectureRegistry *self)
 {
-  g_autoptr (JsonNode) root = NULL;
-  g_autofree gchar *where = NULL;
-  JsonObject *types = NULL;
-  g_autoptr (GList) names = NULL;
   GHashTableIter added;
   gpointer name;
 
   if (self->model_types != NULL)
     return self->model_types;
   self->model_types = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  root = load_document (INDEX, NULL, &where, NULL);
-  if (root != NULL && JSON_NODE_HOLDS_OBJECT (root))
-    types = weft_architecture_get_object (json_node_get_object (root), "model_types");
-  names = types != NULL ? json_object_get_members (types) : NULL;
-  for (GList *type = names; type != NULL; type = type->next)
-    g_hash_table_insert (self->model_types, g_strdup (type->data),
-                         g_strdup (weft_architecture_get_text (types, type->data)));
+  add_index (self->model_types, NULL);
+  for (guint i = 0; i < self->indices->len; i++)
+    add_index (self->model_types, self->indices->pdata[i]);
   g_hash_table_iter_init (&added, self->paths);
   while (g_hash_table_iter_next (&added, &name, NULL))
     if (is_family (name))

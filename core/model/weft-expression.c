@@ -159,12 +159,19 @@ evaluate_slice (Run *run, const WeftExpressionNode *node, const WeftScope *scope
   if (!evaluate_operand (run, node, 0, scope, &of) || !evaluate_operand (run, node, 1, scope, &first)
       || !evaluate_operand (run, node, 2, scope, &last))
     return FALSE;
-  if (of.kind != WEFT_VALUE_LIST)
-    return fail (run, WEFT_ERROR_FORMAT, "a slice of %s; expected a list",
+  if (of.kind != WEFT_VALUE_LIST && of.kind != WEFT_VALUE_TEXT)
+    return fail (run, WEFT_ERROR_FORMAT, "a slice of %s; expected a list or a text",
                  weft_value_kind_get_name (of.kind));
-  if (!clamp_bound (run, &first, of.of.list->len, 0, &start)
-      || !clamp_bound (run, &last, of.of.list->len, of.of.list->len, &end))
+  length = of.kind == WEFT_VALUE_LIST ? of.of.list->len : (guint) g_utf8_strlen (of.of.text, -1);
+  if (!clamp_bound (run, &first, length, 0, &start) || !clamp_bound (run, &last, length, length, &end))
     return FALSE;
+  if (of.kind == WEFT_VALUE_TEXT)
+    {
+      g_autofree gchar *text = g_utf8_substring (of.of.text, start, MAX (start, end));
+
+      *value = weft_value_text (text, -1);
+      return TRUE;
+    }
   *value = weft_value_list ();
   for (guint i = start; i < end; i++)
     weft_value_append (value, &g_array_index (of.of.list, WeftValue, i));

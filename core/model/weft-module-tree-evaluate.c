@@ -34,9 +34,9 @@ free_pair (gpointer pointer)
 }
 
 static GHashTable *
-new_texts (void)
+new_set (void)
 {
-  return g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  return g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
 }
 
 static Facts *
@@ -44,12 +44,12 @@ facts_new (void)
 {
   Facts *self = g_new0 (Facts, 1);
 
-  self->ties = new_texts ();
-  self->ignore_on_load_missing = new_texts ();
-  self->ignore_on_load_unexpected = new_texts ();
-  self->ignore_on_save = new_texts ();
-  self->keep_in_fp32 = new_texts ();
-  self->keep_in_fp32_strict = new_texts ();
+  self->ties = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  self->ignore_on_load_missing = new_set ();
+  self->ignore_on_load_unexpected = new_set ();
+  self->ignore_on_save = new_set ();
+  self->keep_in_fp32 = new_set ();
+  self->keep_in_fp32_strict = new_set ();
   for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
     {
       self->plan_rules[i] = g_array_new (FALSE, FALSE, sizeof (WeftTextPair));
@@ -434,7 +434,7 @@ sort_texts (GHashTable *set)
 static void
 set_dtype_plan (WeftModuleTree *tree, Facts *facts, WeftDtype dtype)
 {
-  g_autoptr (GHashTable) patterns = new_texts ();
+  g_autoptr (GHashTable) patterns = new_set ();
   g_auto (GStrv) sorted = NULL;
 
   if (dtype == WEFT_DTYPE_F16)

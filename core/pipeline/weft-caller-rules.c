@@ -92,6 +92,9 @@ weft_caller_find_model (WeftLoadOptions *options, JsonNode *config, const gchar 
   if (!is_open (options))
     tree = weft_module_tree_new_for_config (NULL, config, where, weft_load_options_get_class_name (options),
                                             get_asked_dtype (options), &cause);
+  if (tree != NULL && !weft_module_tree_has_tensors (tree) && open_reason != NULL)
+    *open_reason = g_strdup_printf ("of the class '%s' only the models in it are known",
+                                    weft_module_tree_get_class (tree));
   if (tree != NULL)
     return g_steal_pointer (&tree);
   if (cause != NULL && !g_error_matches (cause, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED))

@@ -108,7 +108,10 @@ weft_fusion_stages_open_stored (WeftModuleTree *tree, JsonNode *config, const gc
 static gchar *
 get_config_path (WeftLoadPlan *self)
 {
-  return g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+  const gchar *folder = weft_checkpoint_get_folder (self->checkpoint);
+
+  return g_build_filename (folder != NULL ? folder : weft_checkpoint_get_path (self->checkpoint),
+                           "config.json", NULL);
 }
 
 gboolean
@@ -125,20 +128,15 @@ static void
 add_model_keys (WeftLoadPlan *self, WeftReplacementExecutor *fusion)
 {
   g_autoptr (GHashTable) known = self->model_keys;
-  WeftModuleTree *trees[] = { self->tree,
-                              fusion != NULL ? weft_replacement_executor_get_tree (fusion) : NULL };
+  GHashTable *tables[] = { known,
+                           weft_module_tree_get_model_keys (weft_replacement_executor_get_tree (fusion)) };
   GHashTableIter iter;
   gpointer name;
 
   self->model_keys = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  g_hash_table_iter_init (&iter, known);
-  while (g_hash_table_iter_next (&iter, &name, NULL))
-    g_hash_table_add (self->model_keys, g_strdup (name));
-  for (guint i = 0; i < G_N_ELEMENTS (trees); i++)
+  for (guint i = 0; i < G_N_ELEMENTS (tables); i++)
     {
-      if (trees[i] == NULL)
-        continue;
-      g_hash_table_iter_init (&iter, weft_module_tree_get_model_keys (trees[i]));
+      g_hash_table_iter_init (&iter, tables[i]);
       while (g_hash_table_iter_next (&iter, &name, NULL))
         g_hash_table_add (self->model_keys, g_strdup (name));
     }
@@ -332,7 +330,9 @@ weft_fusion_stages_edit_config (WeftLoadPlan *self, GError **error)
   g_autofree gchar *text = NULL;
   g_autoptr (GError) local_error = NULL;
 
-  if (self->config == NULL || (fusion_config == NULL && overrides == NULL))
+  /* A single file has nothing beside it. */
+  if (self->config == NULL || weft_checkpoint_get_folder (self->checkpoint) == NULL
+      || (fusion_config == NULL && overrides == NULL))
     return NULL;
   if (!g_file_get_contents (path, &original, NULL, &local_error))
     {

@@ -712,14 +712,14 @@ static gboolean
 restore_config (WeftRevertPlan *self, WeftSafetensorsSink *sink, GError **error)
 {
   JsonNode *config = weft_checkpoint_get_config (self->checkpoint);
-  g_autofree gchar *path =
-      g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
+  const gchar *folder = weft_checkpoint_get_folder (self->checkpoint);
+  g_autofree gchar *path = g_build_filename (folder != NULL ? folder : "", "config.json", NULL);
   g_autofree gchar *text = NULL;
   g_autofree gchar *clean = NULL;
   g_autoptr (GBytes) bytes = NULL;
   g_autoptr (GError) local_error = NULL;
 
-  if (weft_safetensors_sink_is_single_file (sink))
+  if (weft_safetensors_sink_is_single_file (sink) || folder == NULL)
     return TRUE;
   if (self->provenance != NULL && self->provenance->is_dequantized)
     clean = clean_recorded_config (self, path, &local_error);

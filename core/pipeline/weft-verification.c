@@ -234,9 +234,20 @@ get_plan (WeftVerification *self, GError **error)
   return self->plan;
 }
 
-/* What a conversion wrote. An output of one that has no inverse may have been left out. */
+/* Whether a stage from @first on took in what was made before it, so that it was not written. */
+static gboolean
+is_taken_in (const WeftProvenance *record, guint first, const gchar *name)
+{
+  for (guint i = first; i < record->stages->len; i++)
+    if (weft_state_dict_find (((const WeftRecordedStage *) record->stages->pdata[i])->inputs, name, NULL))
+      return TRUE;
+  return FALSE;
+}
+
+/* What a conversion wrote, before stage @level. An output of one that has no inverse may have been left out. */
 static gchar *
-compare_conversion (const WeftConversion *conversion, WeftStateDict *found, GHashTable *known)
+compare_conversion (const WeftConversion *conversion, const WeftProvenance *record, guint level,
+                    WeftStateDict *found, GHashTable *known)
 {
   for (guint i = 0; i < conversion->outputs->len; i++)
     {
@@ -244,6 +255,8 @@ compare_conversion (const WeftConversion *conversion, WeftStateDict *found, GHas
       WeftTensor *tensor = weft_state_dict_lookup (found, output->name);
       WeftDtype dtype = weft_tensor_get_dtype (output->tensor);
 
+      if (is_taken_in (record, level, output->name))
+        continue;
       g_hash_table_add (known, output->name);
       if (tensor == NULL && conversion->proof != WEFT_PROOF_LOSSY)
         return g_strdup_printf ("'%s' was written and is not there", output->name);
@@ -260,12 +273,19 @@ compare_written (const WeftProvenance *record, WeftStateDict *found)
 {
   g_autoptr (GHashTable) known = g_hash_table_new (g_str_hash, g_str_equal);
 
-  for (guint i = 0; i < record->conversions->len; i++)
+  for (guint level = 0; level <= record->stages->len; level++)
     {
-      gchar *wrong = compare_conversion (record->conversions->pdata[i], found, known);
+      GPtrArray *conversions =
+          level == 0 ? record->conversions
+                     : ((const WeftRecordedStage *) record->stages->pdata[level - 1])->conversions;
 
-      if (wrong != NULL)
-        return wrong;
+      for (guint i = 0; i < conversions->len; i++)
+        {
+          gchar *wrong = compare_conversion (conversions->pdata[i], record, level, found, known);
+
+          if (wrong != NULL)
+            return wrong;
+        }
     }
   for (guint i = 0; i < weft_state_dict_get_n_tensors (found); i++)
     if (!g_hash_table_contains (known, weft_state_dict_get_name (found, i)))

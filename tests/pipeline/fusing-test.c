@@ -149,6 +149,23 @@ test_fused_already (gconstpointer position)
   assert_shows (folders.back, expected);
 }
 
+/* The record of a fused checkpoint agrees with its files. */
+static void
+test_verified (gconstpointer position)
+{
+  guint i = GPOINTER_TO_UINT (position);
+  g_autoptr (WeftLoadOptions) options = make_row_options (i, rows[i].fusion);
+  g_autoptr (WeftVerification) verification = NULL;
+  g_auto (MadeFolders) folders = { 0 };
+
+  made_folders_init (&folders);
+  made_write (folders.published, CONFIG, rows[i].published);
+  convert (folders.published, folders.runtime, options);
+  verification = weft_verification_new (folders.runtime, NULL, NULL);
+  g_assert_true (weft_verification_check_record (verification, NULL));
+  g_assert_true (weft_verification_has_passed (verification));
+}
+
 /* What stops a load with fusions, and nothing is written. */
 static const struct
 {
@@ -311,10 +328,12 @@ main (int argc, char **argv)
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       g_autofree gchar *values = g_strdup_printf ("/fusing/values/%s", rows[i].name);
+      g_autofree gchar *verified = g_strdup_printf ("/fusing/verified/%s", rows[i].name);
       g_autofree gchar *already = g_strdup_printf ("/fusing/already/%s", rows[i].name);
 
       g_test_add_data_func (values, GUINT_TO_POINTER (i), test_values);
       g_test_add_data_func (already, GUINT_TO_POINTER (i), test_fused_already);
+      g_test_add_data_func (verified, GUINT_TO_POINTER (i), test_verified);
     }
   for (guint i = 0; i < G_N_ELEMENTS (refusals); i++)
     {

@@ -92,7 +92,10 @@ class Config:
             model_type = raw.get("model_type", nested.get("model_type")) if nested.get("auto") else nested["model_type"]
             if nested.get("merge"):
                 raw = {**nested.get("default", {}), **raw}
-        return Config(self._data, raw, model_type)
+        made = Config(self._data, raw, model_type)
+        if "set" in nested:
+            made = made.with_set({k: self.evaluate(e) for k, e in nested["set"].items()})
+        return made
 
     def evaluate(self, expression):
         return evaluate(expression, Scope(self, {}))

@@ -396,6 +396,24 @@ class Family:
                     if entry.get(k):
                         one[k] = entry[k]
                 config["configs"][name] = one
+        for name, entry in nested.items():  # fields that the parent puts into a nested config
+            if entry["class"] is None or name not in config.get("configs", {}):
+                continue
+            try:
+                alone = entry["class"]().__dict__
+            except Exception:
+                continue
+            for f in sorted(used - set(alone) - set(entry["class"].attribute_map)):
+                rows = [(getattr(c, name).__dict__[f], c) for _, c in observed.seen if trace.is_config(getattr(c, name, None)) and f in getattr(c, name).__dict__]
+                if len(rows) < 5 or any(not isinstance(plain(v), (int, float, str)) for v, _ in rows):
+                    continue
+                for other in sorted(rows[0][1].__dict__):
+                    if all(plain(c.__dict__.get(other)) == plain(v) and not isinstance(c.__dict__.get(other), bool) for v, c in rows):
+                        config["configs"][name].setdefault("set", {})[f] = other
+                        value = default.__dict__.get(other)
+                        if other not in config["fields"] and defaults.is_json(plain(value)):
+                            config["fields"][other] = plain(value)
+                        break
         for name, model_type in DERIVED.get(cls.__name__, {}).items():
             config.setdefault("configs", {})[name] = {"model_type": model_type, "derived": True}
         made = {"config": config}

@@ -83,3 +83,78 @@ RULES = {
 
 for name, field in (("MambaConfig", "time_step_rank"), ("Mamba2Config", "time_step_rank"), ("FalconMambaConfig", "time_step_rank"), ("JambaConfig", "mamba_dt_rank"), ("ZambaConfig", "mamba_dt_rank"), ("RecurrentGemmaConfig", "time_step_rank")):
     RULES[name] = {field: {"default": "auto", "always": f"ceil(hidden_size / 16) if given == 'auto' else given"}}
+
+# The vision tower of Inkling plans its extents by an optimal assignment; these are the plans of two sizes, as [input, output] of each layer.
+INKLING_DEFAULT = [[3, 3]] * 4 + [[75, 128]] + [[128, 128]] * 5 + [[512, 320]] + [[320, 320]] * 2 + [[1280, 1216]] + [[1216, 1216]] * 3 + [[4864, 4800]] + [[4800, 4800]] * 2 + [[9600, 614400]] + [[614400, 614400]] * 3
+RULES["InklingVisionConfig"] = {
+    "plan": {"always": f"{INKLING_DEFAULT!r} if patch_size == 40 and temporal_patch_size == 2 and num_hidden_layers == 24 and num_channels == 3 "
+                       f"else [[48, 64], [128, 0]] if patch_size == 4 and temporal_patch_size == 2 and num_hidden_layers == 2 and num_channels == 3 else []"},
+}
+HAND["InklingVisionModel"] = {
+    "class": "InklingVisionModel",
+    "children": [
+        {"name": "encoder_layers", "repeat": "num_hidden_layers", "index": "i", "module": "@InklingVisionEncoderLayer",
+         "with": {"input_dim": "plan[i][0]", "output_dim": "text_hidden_size if i == num_hidden_layers - 1 else plan[i][1]", "add_norm": "i != num_hidden_layers - 1"}},
+        {"name": "final_norm", "module": "@InklingRMSNorm", "with": {"hidden_size": "text_hidden_size"}},
+    ],
+}
+
+
+def linear(name, inside, outside, bias):
+    return {"name": name, "module": "Linear", "with": {"in_features": inside, "out_features": outside, "bias": bias}}
+
+
+HEADS = "layer_heads[layer_idx]"
+RULES["Dots3NoteTextConfig"] = {
+    "layer_heads": {"always": "[raw.per_layer_config[str(i)]['num_attention_heads'] if raw.per_layer_config is not None and str(i) in raw.per_layer_config "
+                              "and 'num_attention_heads' in raw.per_layer_config[str(i)] else num_attention_heads for i in range(num_hidden_layers)]"},
+}
+HAND["Dots3NoteTextAttention"] = {
+    "class": "Dots3NoteTextAttention",
+    "arguments": ["layer_idx"],
+    "children": [
+        linear("q_a_proj", "hidden_size", "q_lora_rank", "attention_bias"),
+        {"name": "q_a_layernorm", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "q_lora_rank"}},
+        linear("q_b_proj", "q_lora_rank", f"{HEADS} * (qk_nope_head_dim + qk_rope_head_dim)", "False"),
+        linear("kv_a_proj_with_mqa", "hidden_size", "kv_lora_rank + qk_rope_head_dim", "attention_bias"),
+        {"name": "kv_a_layernorm", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "kv_lora_rank"}},
+        linear("kv_b_proj", "kv_lora_rank", f"{HEADS} * (qk_nope_head_dim + v_head_dim)", "False"),
+        linear("o_proj", f"{HEADS} * v_head_dim", "hidden_size", "attention_bias"),
+        {"name": "k_rope_only_layernorm", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "qk_rope_head_dim"}},
+        linear("g_proj", "hidden_size", HEADS, "False"),
+        {"name": "indexer", "module": "@Dots3NoteTextIndexer", "if": "layer_types[layer_idx] == 'indexed_attention'"},
+    ],
+}
+HAND["Dots3NoteVisionMoE"] = {
+    "class": "Dots3NoteVisionMoE",
+    "tensors": [{"name": "e_score_correction_bias", "shape": ["num_local_experts"], "dtype": "float32", "buffer": True}],
+    "children": [{"name": "experts", "module": "@Dots3NoteExperts"}, {"name": "gate", "module": "@Dots3NoteVisionTopKRouter"}],
+}
+HAND["Dots3NoteVisionBlock"] = {
+    "class": "Dots3NoteVisionBlock",
+    "bases": ["GradientCheckpointingLayer", "Module"],
+    "arguments": ["layer_idx"],
+    "children": [
+        {"name": "norm1", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "hidden_size"}},
+        {"name": "attn", "module": "@Dots3NoteVisionAttention"},
+        {"name": "norm2", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "hidden_size"}},
+        {"name": "mlp", "module": "@Dots3NoteVisionMoE", "if": "mlp_layer_types[layer_idx] == 'sparse'"},
+        {"name": "mlp", "module": "@Dots3NoteVisionMLP", "if": "mlp_layer_types[layer_idx] != 'sparse'"},
+    ],
+}
+HAND["Dots3NoteTextRotaryEmbedding"] = {
+    "class": "Dots3NoteTextRotaryEmbedding",
+    "tensors": [
+        {"name": f"{t}_attention_{n}", "shape": ["qk_rope_head_dim // 2"], "dtype": "float32", "buffer": True, "persistent": False, "if": f"'{t}_attention' in layer_types"}
+        for t in ("indexed", "sliding") for n in ("inv_freq", "original_inv_freq")
+    ],
+}
+
+HAND["VisionEncoderDecoderModel"] = {
+    "class": "VisionEncoderDecoderModel",
+    "children": [
+        {"name": "encoder", "auto": "AutoModel", "config": "encoder"},
+        {"name": "decoder", "auto": "AutoModelForCausalLM", "config": "decoder"},
+        {**linear("enc_to_dec_proj", "encoder.hidden_size", "decoder.hidden_size", "True"), "if": "encoder.hidden_size != decoder.hidden_size"},
+    ],
+}

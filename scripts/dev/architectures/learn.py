@@ -63,6 +63,17 @@ def evaluate(expression, env):
     return trace.plain(value) if not isinstance(value, (int, float, str, bool, type(None))) or isinstance(value, (trace.TInt, trace.TFloat)) else value
 
 
+def split_list(e, count):
+    """The expressions of the elements of a list expression."""
+    try:
+        tree = ast.parse(re.sub(r"\bR(\d+)\b", r"\1", e), mode="eval").body if e else None
+    except SyntaxError:
+        tree = None
+    if isinstance(tree, ast.List) and len(tree.elts) == count:
+        return [ast.unparse(x) for x in tree.elts]
+    return [None] * count
+
+
 def near(a, b):
     if a is MISSING:
         return False
@@ -160,6 +171,7 @@ class Problem:
         self.accessed = accessed
         self.conditions = conditions
         self._names = None
+        self.wide = False
 
     def names(self):
         """Names whose values may explain something: {name: [values]}."""
@@ -459,7 +471,42 @@ class Problem:
         if len(distinct) <= 6:
             for d in distinct:
                 masks.setdefault(literal(d), sum(1 << k for k, v in enumerate(values) if same(v, d)))
-        return tidy(self._choose(masks, full, 3))
+        try:
+            return tidy(self._choose(masks, full, 3))
+        except Unexplained:
+            if all(isinstance(v, int) and not isinstance(v, bool) for v in values) and not self.wide:
+                return self.widened().value(slots, kind)
+            if all(isinstance(v, list) for v in values) and any(values):
+                return self.elements(slots)
+            raise
+
+    def widened(self):
+        """The same problem with all fields of the config and of its nested configs at hand."""
+        config = self.observations[0][0].config
+        names = set(self.accessed)
+        if config is not None:
+            for f, v in config.__dict__.items():
+                if f.startswith("_"):
+                    continue
+                if trace.is_config(v):
+                    names |= {f"{f}.{g}" for g, w in v.__dict__.items() if not g.startswith("_") and (w is None or isinstance(w, (int, list, str)))}
+                elif v is None or isinstance(v, (int, list, str)):
+                    names.add(f)
+        made = Problem(self.observations, names, self.conditions)
+        made.wide = True
+        return made
+
+    def elements(self, slots):
+        """A list whose length and elements have expressions of their own."""
+        length = self.value([(len(v), None) for v, _ in slots])
+        rows, items = [], []
+        loop = next(n for n in ("n", "m", "o") if n not in self.observations[0][0].loops)
+        for (env, pool), (v, e) in zip(self.observations, slots):
+            parts = split_list(e, len(v))
+            for k, x in enumerate(v):
+                rows.append((env.with_loop(loop, k), pool))
+                items.append((x, parts[k]))
+        return f"[{Problem(rows[:400], self.accessed, self.conditions).value(items[:400])} for {loop} in range({length})]"
 
     def compositions(self, values):
         """Short arithmetic over the integers at hand that gives the values."""

@@ -236,7 +236,7 @@ def changes_below(module, frame, translate, config_path):
             elif now[k] is not before[k] and not any(k.startswith(x[len(path) + 1:] + ".") for x in changed if x.startswith(path + ".")):
                 old = before[k].__dict__.get("_weft_frame")
                 new = now[k].__dict__.get("_weft_frame")
-                if old is not None and new is not None and old.cls in trace.LEAVES:
+                if old is not None and new is not None and old.cls in trace.LEAVES and new.cls not in trace.LEAVES:
                     mark = (path.split(".")[0], old.cls.__name__, class_key(new.cls))
                     replaced.setdefault(mark, []).append((old.args, new.args))
                     CLASSES.setdefault(class_key(new.cls), new.cls)

@@ -12,7 +12,7 @@ from trace import plain
 
 LAYERS = re.compile(r"(^|_)(n_?layers?|depth|num_blocks|n_blocks|num_\w*layers?|\w*_layers)$|^(num_hidden_layers|encoder_layers|decoder_layers|layers|n_layer|num_layers|depth)$|(^|_)num_\w+_blocks$|_num_hidden_layers$|_layers$")
 EXPERTS = re.compile(r"experts")
-NEVER = re.compile(r"token_id|_token_index|token_index|dropout|initializer|_std$|_eps$|epsilon|return_|output_(attentions|hidden)|use_cache|problem_type|loss|coefficient|_coef|cost|temperature|top_p|num_beams|dtype|architectures|name_or_path|gradient_checkpointing|pruned|is_heterogeneous|attn_impl|experts_impl|^attribute_map|transformers_version|max_length|_id$|_ids$|pad_id|^stage_names$|^id2label$")
+NEVER = re.compile(r"token_id|_token_index|token_index|dropout|initializer|_std$|_eps$|epsilon|return_|output_(attentions|hidden)|use_cache|problem_type|loss|coefficient|_coef|cost|temperature|top_p|num_beams|dtype|architectures|name_or_path|gradient_checkpointing|pruned|is_heterogeneous|attn_impl|experts_impl|^attribute_map|transformers_version|max_length|_id$|_ids$|pad_id|^stage_names$|^id2label$|^common_stride$")
 ACTIVATIONS = ["gelu", "relu", "silu", "gelu_new", "quick_gelu", "tanh", "gelu_pytorch_tanh", "sigmoid", "mish", "leaky_relu", "linear"]
 
 
