@@ -291,16 +291,14 @@ compute_row_scales (gconstpointer params, const gfloat *const *inputs, gsize n_v
     output[i] = (inputs[0][i] > 0 ? inputs[0][i] : 1) / E4M3_MAX;
 }
 
-/* The largest magnitudes of blocks; that of all of a matrix is computed once. */
+/* The largest magnitudes of blocks, computed once. */
 static WeftTensor *
 reduce (WeftTensor *dense, const gint64 block[2], GError **error)
 {
   g_autoptr (WeftTensor) magnitudes =
       weft_tensor_reduce_blocks (dense, WEFT_BLOCK_STATISTIC_MAGNITUDE, block, 2, error);
 
-  if (magnitudes == NULL || block[0] > 0)
-    return g_steal_pointer (&magnitudes);
-  return weft_tensor_remember (magnitudes, error);
+  return magnitudes != NULL ? weft_tensor_remember (magnitudes, error) : NULL;
 }
 
 static gboolean
