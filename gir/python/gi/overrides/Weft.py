@@ -279,12 +279,8 @@ class Weights(collections.abc.Mapping):
         return f"<Weft.Weights of {len(self)} tensors>"
 
 
-<<<<<<< HEAD
-def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None, is_open=False):
-=======
-def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, fusion=None,
-         plan_overrides=None):
->>>>>>> wt-arch
+def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None, is_open=False,
+         fusion=None, plan_overrides=None):
     """The weights of a checkpoint (a file, an index or a folder) as the runtime has them, read when touched.
 
     convert: False gives them as they were published, and nothing below applies
@@ -293,13 +289,10 @@ def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, modu
     mapping: a file of rules to use instead of those that Weft has for the model
     module_tree: a file that says what the runtime's model looks like
     model_type: a model type to use instead of that of config.json
-<<<<<<< HEAD
     class_name: a class of the model's family to load into, instead of that of config.json
     is_open: True does not look at what config.json says of names and shapes
-=======
     fusion: a mapping of families of fusions to True, False or their options, instead of what config.json stores
     plan_overrides: a file that says which modules are replaced, by path
->>>>>>> wt-arch
     """
     checkpoint = Weft.Checkpoint.open(os.fspath(path), None)
     if not convert:
