@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft inspect`: the tensors of a checkpoint, from its headers. */
+#include <string.h>
+
 #include "base/weft-text.h"
 #include "checkpoint/weft-checkpoint.h"
+#include "quantize/weft-packed-weights.h"
 #include "weft-command-output.h"
 
 typedef struct
 {
   gboolean only_names;
+  gboolean only_packed;
   gboolean is_grouped;
   gchar *glob;
 } InspectOptions;
@@ -16,6 +20,8 @@ static const GOptionEntry inspect_options[] = {
     "Only the names, a line each", NULL },
   { "group", 'g', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (InspectOptions, is_grouped),
     "One line for all tensors that differ in the numbers of their names only", NULL },
+  { "packed", 'p', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (InspectOptions, only_packed),
+    "Only packed weights: scheme, bits an element, companions", NULL },
   { "match", 'm', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (InspectOptions, glob), "Only names that match",
     "GLOB" },
   G_OPTION_ENTRY_NULL,
@@ -25,6 +31,7 @@ static const WeftCommandExample inspect_examples[] = {
   { "What is in it", "weft inspect Mixtral-8x7B" },
   { "The same, a line for all layers and experts", "weft inspect --group Mixtral-8x7B" },
   { "Where one tensor lies", "weft inspect --match '*.3.*.gate.weight' Mixtral-8x7B" },
+  { "How its weights are packed", "weft inspect --packed DeepSeek-V3" },
   { "For a script", "weft inspect --json model.safetensors" },
   { NULL, NULL },
 };
@@ -191,6 +198,119 @@ print_names (GArray *places)
     }
 }
 
+/* Names of stored tensors that belong to a packed weight, and what they are to it. */
+static gchar *
+list_companions (WeftPackedWeight *weight)
+{
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < weft_packed_weight_get_n_parts (weight); i++)
+    {
+      const gchar *role = weft_packed_weight_get_role (weight, i);
+      const gchar *key = weft_packed_weight_get_key (weight, role);
+      const gchar *dot = key != NULL ? strrchr (key, '.') : NULL;
+
+      if (strcmp (role, WEFT_ROLE_CODES) != 0)
+        g_string_append_printf (text, "%s%s (%s)", text->len > 0 ? ", " : "", dot != NULL ? dot + 1 : key,
+                                role);
+    }
+  return g_string_free (text, FALSE);
+}
+
+static void
+print_packed (WeftPackedWeights *packed)
+{
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (weft_packed_weights_get_dense (packed)); i++)
+    {
+      WeftPackedWeight *weight = weft_packed_weights_get_weight (packed, i);
+      g_autofree gchar *name = NULL;
+      g_autofree gchar *shape = NULL;
+      g_autofree gchar *companions = NULL;
+
+      if (weight == NULL)
+        continue;
+      name = weft_command_escape_line (weft_packed_weight_get_name (weight));
+      shape = weft_shape_to_string (weft_packed_weight_get_shape (weight));
+      companions = list_companions (weight);
+      weft_command_print ("%-60s %s, %s, %.3g bits an element; %s\n", name, shape,
+                          weft_packed_weight_get_scheme (weight),
+                          weft_packed_weight_get_bits_per_element (weight),
+                          *companions != '\0' ? companions : "no companions");
+    }
+}
+
+static void
+add_packed (JsonBuilder *builder, WeftPackedWeight *weight)
+{
+  json_builder_begin_object (builder);
+  json_builder_set_member_name (builder, "name");
+  json_builder_add_string_value (builder, weft_packed_weight_get_name (weight));
+  json_builder_set_member_name (builder, "scheme");
+  json_builder_add_string_value (builder, weft_packed_weight_get_scheme (weight));
+  json_builder_set_member_name (builder, "shape");
+  json_builder_begin_array (builder);
+  for (guint axis = 0; axis < weft_packed_weight_get_shape (weight)->rank; axis++)
+    json_builder_add_int_value (builder, weft_packed_weight_get_shape (weight)->dims[axis]);
+  json_builder_end_array (builder);
+  json_builder_set_member_name (builder, "bits_per_element");
+  json_builder_add_double_value (builder, weft_packed_weight_get_bits_per_element (weight));
+  json_builder_set_member_name (builder, "parts");
+  json_builder_begin_object (builder);
+  for (guint i = 0; i < weft_packed_weight_get_n_parts (weight); i++)
+    {
+      const gchar *role = weft_packed_weight_get_role (weight, i);
+
+      json_builder_set_member_name (builder, role);
+      json_builder_add_string_value (builder, weft_packed_weight_get_key (weight, role));
+    }
+  json_builder_end_object (builder);
+  json_builder_end_object (builder);
+}
+
+static void
+print_packed_json (WeftPackedWeights *packed)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+  g_autoptr (JsonNode) root = NULL;
+
+  json_builder_begin_array (builder);
+  for (guint i = 0;
+       packed != NULL && i < weft_state_dict_get_n_tensors (weft_packed_weights_get_dense (packed)); i++)
+    if (weft_packed_weights_get_weight (packed, i) != NULL)
+      add_packed (builder, weft_packed_weights_get_weight (packed, i));
+  json_builder_end_array (builder);
+  root = json_builder_get_root (builder);
+  weft_command_print_json (root);
+}
+
+/* Which weights are packed, how, and by which tensors. */
+static gint
+inspect_packed (WeftCommandCall *call, WeftCheckpoint *checkpoint, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftQuantizer) quantizer = weft_quantizer_new_for_checkpoint (checkpoint, &local_error);
+  g_autoptr (WeftPackedWeights) packed = NULL;
+
+  if (quantizer != NULL)
+    packed =
+        weft_packed_weights_new (quantizer, weft_checkpoint_get_state_dict (checkpoint), FALSE, &local_error);
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return WEFT_COMMAND_FAILED;
+    }
+  if (call->is_json)
+    print_packed_json (packed);
+  else if (packed != NULL)
+    print_packed (packed);
+  if (packed != NULL)
+    weft_command_note (call, "%u packed weights, by the method %s", weft_packed_weights_get_n_packed (packed),
+                       weft_quantizer_get_name (quantizer));
+  else
+    weft_command_note (call, "no weight is packed");
+  return WEFT_COMMAND_DONE;
+}
+
 static void
 add_place (JsonBuilder *builder, const Place *place)
 {
@@ -252,6 +372,8 @@ run_inspect (WeftCommandCall *call, GError **error)
 
   if (checkpoint == NULL)
     return WEFT_COMMAND_FAILED;
+  if (options->only_packed)
+    return inspect_packed (call, checkpoint, error);
   places = list_places (checkpoint, options->glob);
   if (call->is_json)
     print_json (places);

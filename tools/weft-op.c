@@ -333,6 +333,7 @@ read_module (JsonNode *node, const gchar *where, WeftOpContext *context, GError 
   JsonObject *object = JSON_NODE_HOLDS_OBJECT (node) ? json_node_get_object (node) : NULL;
   const gchar *module = object != NULL ? get_text (get_member (object, "module")) : NULL;
   const gchar *dtype = object != NULL ? get_text (get_member (object, "dtype")) : NULL;
+  gboolean is_fp8 = object != NULL && json_object_get_boolean_member_with_default (object, "fp8", FALSE);
   g_autofree gchar *name = g_strconcat (module != NULL ? module : "", ".weight", NULL);
   gint64 dims[2];
   WeftShape shape;
@@ -347,7 +348,9 @@ read_module (JsonNode *node, const gchar *where, WeftOpContext *context, GError 
       return FALSE;
     }
   weft_op_context_add_parameter (context, name, &shape,
-                                 dtype != NULL ? weft_dtype_from_any_name (dtype) : WEFT_DTYPE_INVALID);
+                                 is_fp8          ? WEFT_DTYPE_F8_E4M3
+                                 : dtype != NULL ? weft_dtype_from_any_name (dtype)
+                                                 : WEFT_DTYPE_INVALID);
   return TRUE;
 }
 
@@ -634,7 +637,7 @@ const WeftCommandEntry weft_op_command = {
       "the converter it stands in), and `inputs`: a list of objects with `key` (the pattern), `list` (whether tensors were "
       "collected under it) and `tensors` (their names in the input file). `context` may hold `config`, `full_layer_name`, "
       "`model_parameters` (name: shape and dtype) and `modules` (a linear module: `module`, its name, `in_features`, "
-      "`out_features`, `dtype`).\n\n"
+      "`out_features`, `dtype`, `fp8`).\n\n"
       "NAME `chain` applies the ops of the member `chain`, a list of objects with `op` and `params`, one after the other.\n\n"
       "A single output keeps its key as its name; those of a list are called key#0, key#1, ...",
   .max_arguments = 2,

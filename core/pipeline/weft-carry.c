@@ -118,9 +118,8 @@ add_output (Carry *self, WeftConversion *copy, const gchar *role, guint i, WeftT
   g_autofree gchar *key = weft_quantizer_dup_key (quantizer, dense->name, role);
 
   if (key == NULL)
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-                 "%s has no name for the %s of a weight '%s'", weft_quantizer_get_name (quantizer),
-                 role, dense->name);
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "%s has no name for the %s of a weight '%s'",
+                 weft_quantizer_get_name (quantizer), role, dense->name);
   else
     weft_conversion_add_output (copy, key, dense->pattern, dense->number, tensor);
   return key != NULL;

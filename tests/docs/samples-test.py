@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the README and of the pages "Write an op", "Write a fusion", "Write a mapping", "Module tree" and "What a load reports", run as a reader would."""
+"""The samples of the README and of the pages "Write an op", "Write a fusion", "Write a quantizer", "Write a mapping", "Module tree" and "What a load reports", run as a reader would."""
 
 import json
 import os
@@ -56,6 +56,20 @@ class SamplesTest(unittest.TestCase):
         result = subprocess.run(words, capture_output=True, text=True, cwd=self.folder, timeout=120, check=False, **options)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
+
+    @unittest.skipUnless(WEFT_PYTHON, "no bindings")
+    def test_quantizer(self):
+        """Two codes a byte: 10 and 9 of a row of scale 1, 0 and 7 of a row of scale 2, less 8."""
+        write(self.path("nibble.py"), blocks("write-a-quantizer.md", "python")[0])
+        os.mkdir(self.path("packed"))
+        write(self.path("packed/config.json"), '{"quantization_config": {"quant_method": "nibble"}}')
+        content = struct.pack("<2f", 1, 2) + bytes([0x9A, 0x70])
+        header = json.dumps({"a.row_scale": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]},
+                             "a.nibbles": {"dtype": "U8", "shape": [2, 1], "data_offsets": [8, 10]}}).encode()
+        with open(self.path("packed/model.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + content)
+        self.run_words(sys.executable, WEFT_PYTHON, "--plugin", "nibble.py", "dequantize", "packed", "--dtype", "F32", "-o", "dense")
+        self.assertEqual(read_values(self.path("dense/model.safetensors")), [2, 1, -16, -2])
 
     def test_op_in_c(self):
         write(self.path("my-scale.c"), blocks("write-an-op.md", "c")[0])

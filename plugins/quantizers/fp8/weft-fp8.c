@@ -124,8 +124,8 @@ find_block (WeftFp8Quantizer *self, const WeftShape *dense, WeftTensor *scale, g
     return TRUE;
   if (dense->rank < 2 || grid->rank != dense->rank)
     {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "a scale of shape %s is no grid over a weight of shape %s",
-                   grid_text, dense_text);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "a scale of shape %s is no grid over a weight of shape %s", grid_text, dense_text);
       return FALSE;
     }
   for (guint i = 0; i < 2; i++)
@@ -221,6 +221,20 @@ look_up_fp4 (WeftTensor *codes, const WeftShape *dense, GError **error)
   return table != NULL ? weft_tensor_lookup (unpacked, table, error) : NULL;
 }
 
+/* Bytes of a scale are exponents. */
+static WeftTensor *
+dequantize_blocks (WeftTensor *elements, WeftTensor *scale, const gint64 *block, WeftDtype dtype,
+                   GError **error)
+{
+  g_autoptr (WeftTensor) factors = weft_tensor_get_dtype (scale) == WEFT_DTYPE_U8
+                                       ? weft_tensor_bitcast (scale, WEFT_DTYPE_F8_E8M0, error)
+                                       : weft_tensor_ref (scale);
+
+  return factors != NULL ? weft_tensor_dequantize (elements, factors, NULL, block,
+                                                   MIN (weft_tensor_get_rank (elements), 2), dtype, error)
+                         : NULL;
+}
+
 static WeftTensor *
 weft_fp8_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight, WeftDtype dtype,
                                GError **error)
@@ -228,18 +242,15 @@ weft_fp8_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight
   WeftTensor *codes = weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES);
   const WeftShape *dense = weft_packed_weight_get_shape (weight);
   const gchar *role;
-  WeftTensor *stored_scale = get_scale (weight, &role);
-  g_autoptr (WeftTensor) scale = weft_tensor_get_dtype (stored_scale) == WEFT_DTYPE_U8
-                                     ? weft_tensor_bitcast (stored_scale, WEFT_DTYPE_F8_E8M0, error)
-                                     : weft_tensor_ref (stored_scale);
+  WeftTensor *scale = get_scale (weight, &role);
   g_autoptr (WeftTensor) elements =
       is_fp8 (weft_tensor_get_dtype (codes)) ? weft_tensor_ref (codes) : look_up_fp4 (codes, dense, error);
   gint64 block[2];
 
-  if (scale == NULL || elements == NULL)
+  if (elements == NULL)
     return NULL;
   weft_packed_weight_get_block (weight, role, &block[0], &block[1]);
-  return weft_tensor_dequantize (elements, scale, NULL, block, MIN (dense->rank, 2), dtype, error);
+  return dequantize_blocks (elements, scale, block, dtype, error);
 }
 
 /* Quantising */
@@ -302,30 +313,39 @@ set_parts (WeftPackedWeight *weight, WeftTensor *codes, const gchar *role, WeftT
   return TRUE;
 }
 
-static gboolean
-quantize_blocks (WeftFp8Quantizer *self, WeftPackedWeight *weight, GError **error)
+/* The codes of @dense, and the scale of each block; NULL if it fails. */
+static WeftTensor *
+quantize_dense (WeftTensor *dense, const gint64 block[2], gboolean is_power, WeftTensor **scale,
+                GError **error)
 {
-  WeftTensor *dense = weft_packed_weight_get_dense (weight);
-  WeftQuantizationConfig *config = weft_quantizer_base_get_config (&self->parent_instance);
-  gboolean is_power = g_strcmp0 (weft_quantization_config_lookup_string (config, "scale_fmt"), "ue8m0") == 0;
-  g_autoptr (WeftTensor) magnitudes = reduce (dense, self->block, error);
+  g_autoptr (WeftTensor) magnitudes = reduce (dense, block, error);
   g_autoptr (WeftTensor) scales =
       magnitudes != NULL ? weft_tensor_compute (&magnitudes, 1, compute_scales, NULL, NULL, error) : NULL;
   g_autoptr (WeftTensor) inverses = NULL;
-  g_autoptr (WeftTensor) stored = NULL;
-  g_autoptr (WeftTensor) codes = NULL;
 
   if (scales != NULL)
     inverses =
         weft_tensor_compute (&scales, 1, is_power ? compute_powers : compute_inverses, NULL, NULL, error);
   if (inverses != NULL)
-    stored = weft_tensor_cast (inverses, is_power ? WEFT_DTYPE_F8_E8M0 : WEFT_DTYPE_F32, error);
+    *scale = weft_tensor_cast (inverses, is_power ? WEFT_DTYPE_F8_E8M0 : WEFT_DTYPE_F32, error);
   /* Dividing by a power of two is multiplying by its inverse. */
-  if (stored != NULL)
-    codes = weft_tensor_quantize (dense, is_power ? stored : scales, NULL, self->block, 2,
-                                  is_power ? WEFT_QUANTIZE_FLAGS_NONE : WEFT_QUANTIZE_FLAGS_MULTIPLY,
-                                  WEFT_DTYPE_F8_E4M3, 8, error);
-  return set_parts (weight, codes, ROLE_SCALE, stored);
+  return *scale != NULL
+             ? weft_tensor_quantize (dense, is_power ? *scale : scales, NULL, block, 2,
+                                     is_power ? WEFT_QUANTIZE_FLAGS_NONE : WEFT_QUANTIZE_FLAGS_MULTIPLY,
+                                     WEFT_DTYPE_F8_E4M3, 8, error)
+             : NULL;
+}
+
+static gboolean
+quantize_blocks (WeftFp8Quantizer *self, WeftPackedWeight *weight, GError **error)
+{
+  WeftQuantizationConfig *config = weft_quantizer_base_get_config (&self->parent_instance);
+  gboolean is_power = g_strcmp0 (weft_quantization_config_lookup_string (config, "scale_fmt"), "ue8m0") == 0;
+  g_autoptr (WeftTensor) scale = NULL;
+  g_autoptr (WeftTensor) codes =
+      quantize_dense (weft_packed_weight_get_dense (weight), self->block, is_power, &scale, error);
+
+  return set_parts (weight, codes, ROLE_SCALE, scale);
 }
 
 static gboolean
@@ -422,6 +442,231 @@ weft_fp8_quantizer_class_init (WeftFp8QuantizerClass *klass)
   klass->parent_class.dup_config = weft_fp8_quantizer_dup_config;
 }
 
+/* Fp8Dequantize: the same inside a converter, with blocks that divide the weight. */
+
+typedef struct
+{
+  WeftConversionOpsBase parent_instance;
+} WeftFp8Dequantize;
+
+typedef struct
+{
+  WeftConversionOpsBase parent_instance;
+  GVariant *weight_block_size;
+  gchar *scale_fmt;
+} WeftFp8Quantize;
+
+WEFT_DEFINE_OP (WeftFp8Dequantize, weft_fp8_dequantize)
+WEFT_DEFINE_OP (WeftFp8Quantize, weft_fp8_quantize)
+
+#define SCALE_ENDING "_scale_inv"
+#define ACTIVATION_ENDING "activation_scale"
+
+static WeftDtype
+get_parameter_dtype (WeftOpContext *context)
+{
+  const gchar *name = weft_op_context_get_full_layer_name (context);
+  WeftDtype dtype = name != NULL ? weft_op_context_get_parameter_dtype (context, name) : WEFT_DTYPE_INVALID;
+
+  return weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) > 8 ? dtype : WEFT_DTYPE_INVALID;
+}
+
+/* The dtype of the parameter, or that of the scale if it is one of values. */
+static WeftDtype
+choose_dtype (WeftOpContext *context, WeftTensor *scale)
+{
+  WeftDtype parameter = get_parameter_dtype (context);
+  WeftDtype dtype = weft_tensor_get_dtype (scale);
+
+  if (parameter != WEFT_DTYPE_INVALID)
+    return parameter;
+  return weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) > 8 ? dtype : WEFT_DTYPE_BF16;
+}
+
+static WeftTensor *
+dequantize_pair (WeftTensor *codes, WeftTensor *scale, WeftOpContext *context, GError **error)
+{
+  static WeftFp8Quantizer no_block;
+  WeftShape dense = *weft_tensor_get_shape (codes);
+  gboolean is_fp4 = !is_fp8 (weft_tensor_get_dtype (codes));
+  g_autoptr (WeftTensor) elements = NULL;
+  gint64 block[2];
+
+  if (is_fp4
+      && (dense.rank == 0
+          || __builtin_mul_overflow (dense.dims[dense.rank - 1], FP4_CODES_PER_BYTE,
+                                     &dense.dims[dense.rank - 1])))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "packed FP4 needs columns");
+      return NULL;
+    }
+  if (!find_block (&no_block, &dense, scale, is_fp4, block, error))
+    return NULL;
+  elements = is_fp4 ? look_up_fp4 (codes, &dense, error) : weft_tensor_ref (codes);
+  return elements != NULL ? dequantize_blocks (elements, scale, block, choose_dtype (context, scale), error)
+                          : NULL;
+}
+
+/* A weight without a scale: of values, it gets the dtype of the parameter; of codes, it means nothing. */
+static WeftTensor *
+pass_plain (WeftTensor *tensor, WeftOpContext *context, GError **error)
+{
+  WeftDtype parameter = get_parameter_dtype (context);
+
+  if (is_fp8 (weft_tensor_get_dtype (tensor)))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "codes of %s came without a scale",
+                   weft_dtype_get_name (weft_tensor_get_dtype (tensor)));
+      return NULL;
+    }
+  return parameter != WEFT_DTYPE_INVALID ? weft_tensor_cast (tensor, parameter, error)
+                                         : weft_tensor_ref (tensor);
+}
+
+/* The weights of one entry with their scales, which pair by place. */
+static gboolean
+dequantize_group (WeftTensorGroups *inputs, guint group, const gchar *name, WeftOpContext *context,
+                  WeftTensorGroups *outputs, GError **error)
+{
+  const gchar *key = weft_tensor_groups_get_name (inputs, group);
+  g_autofree gchar *scale_key = g_strconcat (key, SCALE_ENDING, NULL);
+  guint n = weft_tensor_groups_get_n_tensors (inputs, group);
+  gboolean has_scales;
+  guint scales = 0;
+
+  has_scales = weft_tensor_groups_find (inputs, scale_key, &scales);
+  if (has_scales && weft_tensor_groups_get_n_tensors (inputs, scales) != n)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "'%s' has %u weights and %u scales", key, n,
+                   weft_tensor_groups_get_n_tensors (inputs, scales));
+      return FALSE;
+    }
+  for (guint i = 0; i < n; i++)
+    {
+      WeftTensor *codes = weft_tensor_groups_get_tensor (inputs, group, i);
+      g_autoptr (WeftTensor) tensor =
+          has_scales
+              ? dequantize_pair (codes, weft_tensor_groups_get_tensor (inputs, scales, i), context, error)
+              : pass_plain (codes, context, error);
+
+      if (tensor == NULL)
+        return FALSE;
+      if (name != key)
+        weft_tensor_groups_set (outputs, name, tensor);
+      else
+        weft_tensor_groups_append (outputs, name, tensor, weft_tensor_groups_get_origin (inputs, group, i));
+    }
+  return TRUE;
+}
+
+static WeftTensorGroups *
+weft_fp8_dequantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                             GError **error)
+{
+  g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
+
+  for (guint i = 0; i < weft_tensor_groups_get_n_groups (inputs); i++)
+    {
+      const gchar *key = weft_tensor_groups_get_name (inputs, i);
+      const gchar *layer = weft_op_context_get_full_layer_name (context);
+      gboolean is_whole = strcmp (key, "weight") == 0;
+
+      if (g_str_has_suffix (key, SCALE_ENDING) || g_str_has_suffix (key, ACTIVATION_ENDING))
+        continue;
+      /* The converter of every weight names its output in full. */
+      if (!dequantize_group (inputs, i, is_whole ? (layer != NULL ? layer : "weight") : key, context, outputs,
+                             error))
+        return NULL;
+    }
+  return g_steal_pointer (&outputs);
+}
+
+static WeftConversionOpsBase *
+weft_fp8_dequantize_dup_inverse (WeftConversionOpsBase *base, GError **error)
+{
+  return g_object_new (weft_fp8_quantize_get_type (), NULL);
+}
+
+static void
+weft_fp8_dequantize_class_init (WeftFp8DequantizeClass *klass)
+{
+  klass->parent_class.convert = weft_fp8_dequantize_convert;
+  klass->parent_class.dup_inverse = weft_fp8_dequantize_dup_inverse;
+  klass->parent_class.traits =
+      WEFT_OP_TRAITS_NEEDS_VALUES | WEFT_OP_TRAITS_CONSUMES_COMPANIONS | WEFT_OP_TRAITS_MANY_TO_MANY;
+  klass->parent_class.thread_policy = WEFT_THREAD_POLICY_ANY;
+}
+
+/* Fp8Quantize: blocks of the weight, or all of it. What has one axis, and what is a bias, stays. */
+
+static gboolean
+quantize_entry (WeftFp8Quantize *self, const gchar *key, WeftTensor *dense, WeftTensorGroups *outputs,
+                GError **error)
+{
+  gsize n_sizes;
+  const gint64 *sizes = g_variant_get_fixed_array (self->weight_block_size, &n_sizes, sizeof (gint64));
+  const gint64 block[] = { n_sizes == 2 ? sizes[0] : 0, n_sizes == 2 ? sizes[1] : 0 };
+  g_autofree gchar *scale_key = g_strconcat (key, SCALE_ENDING, NULL);
+  g_autoptr (WeftTensor) scale = NULL;
+  g_autoptr (WeftTensor) codes = NULL;
+
+  if (weft_tensor_get_rank (dense) < 2)
+    return weft_op_add_output (outputs, key, dense, error);
+  if ((n_sizes != 0 && n_sizes != 2) || block[0] < 0 || block[1] < 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "weight_block_size is not two whole numbers above 0, such as [128, 128]");
+      return FALSE;
+    }
+  codes = quantize_dense (dense, block, g_strcmp0 (self->scale_fmt, "ue8m0") == 0, &scale, error);
+  return codes != NULL && weft_op_add_output (outputs, key, codes, error)
+         && weft_op_add_output (outputs, scale_key, scale, error);
+}
+
+static WeftTensorGroups *
+weft_fp8_quantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                           GError **error)
+{
+  g_autoptr (WeftTensorGroups) outputs = weft_tensor_groups_new ();
+
+  for (guint i = 0; i < weft_tensor_groups_get_n_groups (inputs); i++)
+    {
+      WeftTensor *dense = weft_op_get_tensor (inputs, i, error);
+
+      if (dense == NULL
+          || !quantize_entry ((WeftFp8Quantize *) base, weft_tensor_groups_get_name (inputs, i), dense,
+                              outputs, error))
+        return NULL;
+    }
+  return g_steal_pointer (&outputs);
+}
+
+static WeftConversionOpsBase *
+weft_fp8_quantize_dup_inverse (WeftConversionOpsBase *base, GError **error)
+{
+  return g_object_new (weft_fp8_dequantize_get_type (), NULL);
+}
+
+static void
+weft_fp8_quantize_class_init (WeftFp8QuantizeClass *klass)
+{
+  WeftConversionOpsBaseClass *base_class = &klass->parent_class;
+
+  base_class->convert = weft_fp8_quantize_convert;
+  base_class->dup_inverse = weft_fp8_quantize_dup_inverse;
+  base_class->traits = WEFT_OP_TRAITS_NEEDS_VALUES | WEFT_OP_TRAITS_MANY_TO_MANY;
+  base_class->thread_policy = WEFT_THREAD_POLICY_ANY;
+  weft_op_class_add_variant (base_class, "weight-block-size", "Block size",
+                             "Rows and columns of a block; empty: all of the last two axes", "ax", "[]",
+                             G_STRUCT_OFFSET (WeftFp8Quantize, weight_block_size));
+  weft_op_class_set_parameter_flags (base_class, "weight-block-size", WEFT_OP_PARAMETER_FLAGS_EXTENSION);
+  weft_op_class_add_string (base_class, "scale-fmt", "Scale format", "`float`, or `ue8m0` for powers of two",
+                            "float", G_STRUCT_OFFSET (WeftFp8Quantize, scale_fmt));
+  weft_op_class_set_parameter_flags (base_class, "scale-fmt", WEFT_OP_PARAMETER_FLAGS_EXTENSION);
+}
+
 WEFT_PLUGIN_DEFINE ("fp8", "FP8 weights with scales for blocks, rows or all of them", NULL, PACKAGE_VERSION,
                     "Apache-2.0", PACKAGE_ORIGIN,
-                    WEFT_PLUGIN_QUANTIZER ("fp8", WeftFp8Quantizer, weft_fp8_quantizer));
+                    WEFT_PLUGIN_QUANTIZER ("fp8", WeftFp8Quantizer, weft_fp8_quantizer),
+                    WEFT_PLUGIN_OP ("Fp8Dequantize", WeftFp8Dequantize, weft_fp8_dequantize),
+                    WEFT_PLUGIN_OP ("Fp8Quantize", WeftFp8Quantize, weft_fp8_quantize));

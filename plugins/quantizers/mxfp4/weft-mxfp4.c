@@ -70,11 +70,10 @@ refuse_shapes (WeftTensor *blocks, WeftTensor *scales, GError **error)
 }
 
 static gboolean
-weft_mxfp4_quantizer_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+describe (WeftPackedWeight *weight, WeftDtype dtype, GError **error)
 {
   WeftTensor *blocks = weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES);
   WeftTensor *scales = weft_packed_weight_require_tensor (weight, ROLE_SCALE, error);
-  WeftDtype dtype = weft_quantization_config_get_default_dtype (weft_quantizer_base_get_config (base));
   WeftShape expected, dense = { .rank = 3 };
 
   if (scales == NULL)
@@ -99,9 +98,15 @@ weft_mxfp4_quantizer_describe (WeftQuantizerBase *base, WeftPackedWeight *weight
   return weft_packed_weight_set_packed (weight, MXFP4_SCHEME, dense.dims, dense.rank, dtype, error);
 }
 
+static gboolean
+weft_mxfp4_quantizer_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  return describe (weight, weft_quantization_config_get_default_dtype (weft_quantizer_base_get_config (base)),
+                   error);
+}
+
 static WeftTensor *
-weft_mxfp4_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight, WeftDtype dtype,
-                                 GError **error)
+dequantize (WeftPackedWeight *weight, WeftDtype dtype, GError **error)
 {
   static const gint64 block[] = { BLOCK_ELEMENTS };
   const gint64 *dense = weft_packed_weight_get_shape (weight)->dims;
@@ -120,6 +125,13 @@ weft_mxfp4_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weig
       scales != NULL ? weft_tensor_dequantize (elements, scales, NULL, block, 1, dtype, error) : NULL;
 
   return rows != NULL ? weft_tensor_transpose (rows, 1, 2, error) : NULL;
+}
+
+static WeftTensor *
+weft_mxfp4_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight, WeftDtype dtype,
+                                 GError **error)
+{
+  return dequantize (weight, dtype, error);
 }
 
 /* Quantising */
@@ -224,5 +236,100 @@ weft_mxfp4_quantizer_class_init (WeftMxfp4QuantizerClass *klass)
   klass->parent_class.dup_config = weft_mxfp4_quantizer_dup_config;
 }
 
+/* Mxfp4Dequantize: the same inside a converter, for one projection. */
+
+typedef struct
+{
+  WeftConversionOpsBase parent_instance;
+} WeftMxfp4Dequantize;
+
+WEFT_DEFINE_OP (WeftMxfp4Dequantize, weft_mxfp4_dequantize)
+
+/* A power of two of 255 is NaN, and no weight. */
+static gboolean
+check_scales (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs,
+              guint n_inputs, gpointer scratch, GError **error)
+{
+  const guint8 *scales = inputs[0].elements;
+
+  for (gint64 i = 0; i < inputs[0].n_elements; i++)
+    if (scales[i] == 255)
+      {
+        g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "a scale is 255, which stands for no number");
+        return FALSE;
+      }
+  memcpy (output->elements, scales, (gsize) inputs[0].n_elements);
+  return TRUE;
+}
+
+static const WeftKernel check_kernel = {
+  .struct_size = sizeof (WeftKernel),
+  .name = "MXFP4 scales",
+  .compute = check_scales,
+};
+
+/* The group whose name ends so, as one tensor. */
+static WeftTensor *
+find_input (WeftTensorGroups *inputs, const gchar *ending, GError **error)
+{
+  for (guint i = 0; i < weft_tensor_groups_get_n_groups (inputs); i++)
+    if (g_str_has_suffix (weft_tensor_groups_get_name (inputs, i), ending))
+      return weft_op_get_tensor (inputs, i, error);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+               "expected blocks and scales, found nothing that ends in '%s'", ending);
+  return NULL;
+}
+
+static WeftDtype
+get_dtype (WeftOpContext *context, const gchar *name)
+{
+  WeftDtype dtype = weft_op_context_get_parameter_dtype (context, name);
+
+  return weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) > 8 ? dtype : WEFT_DTYPE_BF16;
+}
+
+static WeftTensorGroups *
+weft_mxfp4_dequantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                               GError **error)
+{
+  const gchar *layer = weft_op_context_get_full_layer_name (context);
+  const gchar *name = layer != NULL ? layer : weft_op_get_output_name (context, error);
+  WeftTensor *blocks = name != NULL ? find_input (inputs, "_blocks", error) : NULL;
+  WeftTensor *scales = blocks != NULL ? find_input (inputs, "_scales", error) : NULL;
+  g_autoptr (WeftPackedWeight) weight = name != NULL ? weft_packed_weight_new (name) : NULL;
+  g_autoptr (WeftTensor) checked = NULL;
+  g_autoptr (WeftTensor) dense = NULL;
+
+  if (scales == NULL)
+    return NULL;
+  checked = weft_tensor_new_from_kernel (&check_kernel, NULL, NULL, weft_tensor_get_dtype (scales),
+                                         weft_tensor_get_shape (scales)->dims, weft_tensor_get_rank (scales),
+                                         &scales, 1, error);
+  if (checked == NULL)
+    return NULL;
+  weft_packed_weight_set_part (weight, WEFT_ROLE_CODES, blocks);
+  weft_packed_weight_set_part (weight, ROLE_SCALE, checked);
+  if (!describe (weight, WEFT_DTYPE_BF16, error))
+    return NULL;
+  dense = dequantize (weight, get_dtype (context, name), error);
+  return dense != NULL ? weft_op_new_output (name, dense) : NULL;
+}
+
+static WeftConversionOpsBase *
+weft_mxfp4_dequantize_dup_inverse (WeftConversionOpsBase *base, GError **error)
+{
+  return (WeftConversionOpsBase *) weft_op_new ("Identity", NULL, "Mxfp4Dequantize", error);
+}
+
+static void
+weft_mxfp4_dequantize_class_init (WeftMxfp4DequantizeClass *klass)
+{
+  klass->parent_class.convert = weft_mxfp4_dequantize_convert;
+  klass->parent_class.dup_inverse = weft_mxfp4_dequantize_dup_inverse;
+  klass->parent_class.traits = WEFT_OP_TRAITS_NEEDS_VALUES | WEFT_OP_TRAITS_CONSUMES_COMPANIONS;
+  klass->parent_class.thread_policy = WEFT_THREAD_POLICY_ANY;
+}
+
 WEFT_PLUGIN_DEFINE ("mxfp4", "MXFP4 experts of gpt-oss", NULL, PACKAGE_VERSION, "Apache-2.0", PACKAGE_ORIGIN,
-                    WEFT_PLUGIN_QUANTIZER ("mxfp4", WeftMxfp4Quantizer, weft_mxfp4_quantizer));
+                    WEFT_PLUGIN_QUANTIZER ("mxfp4", WeftMxfp4Quantizer, weft_mxfp4_quantizer),
+                    WEFT_PLUGIN_OP ("Mxfp4Dequantize", WeftMxfp4Dequantize, weft_mxfp4_dequantize));

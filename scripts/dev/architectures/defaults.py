@@ -103,6 +103,13 @@ class Fields:
             raise Unexplained(f"config field {field}: nothing observed")
         problem = Problem([(env, []) for env, _, _ in kept], names)
         values = [r for _, r, _ in kept]
+        if values and all(isinstance(v, dict) for v in values):
+            raise Unexplained(f"config field {field}: an object")
+        if all(isinstance(v, list) for v in values) and len({repr(v) for v in values}) > 2 and not any(e for _, _, e in kept) and any(isinstance(x, str) for v in values for x in v):
+            try:
+                return self.list_rule(field, problem, values)
+            except Unexplained:
+                pass
         try:
             return problem.value([(v, e) for _, v, e in kept])
         except Unexplained:
@@ -156,6 +163,8 @@ def nested(config_class, default):
                         continue
                     if plain(v) != plain(plain_default.__dict__.get(f, MISSING) if f in plain_default.__dict__ else "<absent>") and is_json(plain(v)):
                         differing[f] = plain(v)
+                if spec is not None:  # also those that happen to be the class's own
+                    differing = {**{k: plain(v) for k, v in spec.init_kwargs.items() if is_json(plain(v)) and k != "model_type"}, **differing}
                 if differing:
                     entry["default"] = differing
             except Exception:
@@ -164,7 +173,7 @@ def nested(config_class, default):
             given = {"model_type": cls.model_type} if cls.model_type else {}
             try:
                 made = getattr(config_class(**{name: given}), name)
-                if all(plain(made.__dict__.get(f)) == v for f, v in entry["default"].items()):
+                if all(plain(made.__dict__.get(f)) == v for f, v in entry["default"].items() if isinstance(v, int)):
                     entry["merge"] = True
             except Exception:
                 pass

@@ -170,6 +170,11 @@ class Definer:
         children = self.children(problem, [o.items for o in observations])
         if children:
             made["children"] = children
+        for name, e in attributes.items():  # an attribute hides the argument of its name
+            if e == f"[{name}]":
+                for part in ("tensors", "children"):
+                    if part in made:
+                        made[part] = with_first(made[part], name)
         self.replacements(problem, observations, made)
         self.stars(problem, observations, made)
         argument_names = set().union(*[set(o.env.args) for o in observations]) - {"config"}
@@ -551,6 +556,15 @@ class Definer:
                 made.pop("index")
             found.append({**made, **e})
         return found
+
+
+def with_first(node, name):
+    """Every use of name in the expressions of node becomes name[0]."""
+    if isinstance(node, dict):
+        return {k: (re.sub(rf"(?<![\w.]){name}\b(?!\[)", f"{name}[0]", v) if isinstance(v, str) and k not in ("name", "class", "module", "index", "dtype", "auto", "container") else with_first(v, name)) for k, v in node.items()}
+    if isinstance(node, list):
+        return [re.sub(rf"(?<![\w.]){name}\b(?!\[)", f"{name}[0]", v) if isinstance(v, str) else with_first(v, name) for v in node]
+    return node
 
 
 def shape_of(items):

@@ -149,3 +149,12 @@ HAND["Dots3NoteTextRotaryEmbedding"] = {
         for t in ("indexed", "sliding") for n in ("inv_freq", "original_inv_freq")
     ],
 }
+
+HAND["VisionEncoderDecoderModel"] = {
+    "class": "VisionEncoderDecoderModel",
+    "children": [
+        {"name": "encoder", "auto": "AutoModel", "config": "encoder"},
+        {"name": "decoder", "auto": "AutoModelForCausalLM", "config": "decoder"},
+        {**linear("enc_to_dec_proj", "encoder.hidden_size", "decoder.hidden_size", "True"), "if": "encoder.hidden_size != decoder.hidden_size"},
+    ],
+}

@@ -208,13 +208,18 @@ class ModuleReplacementBase(Weft.ModuleReplacementBase, _ExceptionsAsErrors):
     """The class that a target of plan overrides derives from."""
 
 
+class QuantizerBase(Weft.QuantizerBase, _ExceptionsAsErrors):
+    """The class that a quantisation method derives from."""
+
+
 class TensorSource(Weft.TensorSource, _ExceptionsAsErrors):
     """The class that a source of elements derives from."""
 
 
 ConversionOpsBase, WeightTransformBase, TensorSource = map(override, (ConversionOpsBase, WeightTransformBase, TensorSource))
 ModuleFusionSpecBase, ModuleReplacementBase = map(override, (ModuleFusionSpecBase, ModuleReplacementBase))
-__all__ += ["ConversionOpsBase", "WeightTransformBase", "TensorSource", "ModuleFusionSpecBase", "ModuleReplacementBase"]
+QuantizerBase = override(QuantizerBase)
+__all__ += ["ConversionOpsBase", "WeightTransformBase", "TensorSource", "ModuleFusionSpecBase", "ModuleReplacementBase", "QuantizerBase"]
 
 
 def op(name, **parameters):
@@ -279,8 +284,8 @@ class Weights(collections.abc.Mapping):
         return f"<Weft.Weights of {len(self)} tensors>"
 
 
-def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None, is_open=False,
-         fusion=None, plan_overrides=None):
+def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None,
+         is_open=False, fusion=None, plan_overrides=None):
     """The weights of a checkpoint (a file, an index or a folder) as the runtime has them, read when touched.
 
     convert: False gives them as they were published, and nothing below applies
