@@ -291,16 +291,14 @@ compute_row_scales (gconstpointer params, const gfloat *const *inputs, gsize n_v
     output[i] = (inputs[0][i] > 0 ? inputs[0][i] : 1) / E4M3_MAX;
 }
 
-/* The largest magnitudes of blocks; that of all of a matrix is computed once. */
+/* The largest magnitudes of blocks, computed once. */
 static WeftTensor *
 reduce (WeftTensor *dense, const gint64 block[2], GError **error)
 {
   g_autoptr (WeftTensor) magnitudes =
       weft_tensor_reduce_blocks (dense, WEFT_BLOCK_STATISTIC_MAGNITUDE, block, 2, error);
 
-  if (magnitudes == NULL || block[0] > 0)
-    return g_steal_pointer (&magnitudes);
-  return weft_tensor_remember (magnitudes, error);
+  return magnitudes != NULL ? weft_tensor_remember (magnitudes, error) : NULL;
 }
 
 static gboolean
@@ -578,6 +576,11 @@ weft_fp8_dequantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inpu
                              error))
         return NULL;
     }
+  if (weft_tensor_groups_get_n_groups (outputs) == 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "there are scales, and no weight");
+      return NULL;
+    }
   return g_steal_pointer (&outputs);
 }
 
@@ -637,6 +640,11 @@ weft_fp8_quantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs
           || !quantize_entry ((WeftFp8Quantize *) base, weft_tensor_groups_get_name (inputs, i), dense,
                               outputs, error))
         return NULL;
+    }
+  if (weft_tensor_groups_get_n_groups (outputs) == 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "there is no weight");
+      return NULL;
     }
   return g_steal_pointer (&outputs);
 }
