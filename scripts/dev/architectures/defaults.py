@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a config class makes of the fields that a config.json leaves out, sets to null or spells in another way."""
 import json
 import random

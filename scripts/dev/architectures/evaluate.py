@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small evaluator of the architecture data: what core/model does, in Python, to prove the data against the reference."""
 import ast
 import functools

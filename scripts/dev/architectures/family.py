@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One family: observe, define, write, prove."""
 import ast
 import json
