@@ -66,23 +66,20 @@ open_request (const Request *request, WeftModuleTree *tree, JsonNode *config, co
   return g_steal_pointer (&executor);
 }
 
-/* What a config stores. @overrides is given to the caller. */
+/* The overrides that a config stores; NULL if it stores none. */
 static gboolean
-read_stored (JsonNode *config, const gchar *where, Request *request, WeftPlanOverrides **overrides,
-             GError **error)
+read_stored_overrides (JsonNode *config, const gchar *where, WeftPlanOverrides **overrides, GError **error)
 {
   JsonNode *stored = weft_json_lookup (config, OVERRIDES_PATH);
 
-  *overrides = NULL;
-  if (stored != NULL)
-    {
-      *overrides = weft_plan_overrides_new_from_json (stored, where, error);
-      if (*overrides == NULL)
-        return FALSE;
-    }
-  *request =
-      (Request){ weft_json_lookup (config, "fusion_config"), *overrides, where, WEFT_FUSION_ORIGIN_STORED };
-  return TRUE;
+  *overrides = stored != NULL ? weft_plan_overrides_new_from_json (stored, where, error) : NULL;
+  return stored == NULL || *overrides != NULL;
+}
+
+static Request
+make_stored_request (JsonNode *config, const gchar *where, WeftPlanOverrides *overrides)
+{
+  return (Request){ weft_json_lookup (config, "fusion_config"), overrides, where, WEFT_FUSION_ORIGIN_STORED };
 }
 
 WeftReplacementExecutor *
@@ -92,7 +89,10 @@ weft_fusion_stages_open_stored (WeftModuleTree *tree, JsonNode *config, const gc
   g_autoptr (WeftPlanOverrides) overrides = NULL;
   Request request;
 
-  if (!read_stored (config, where, &request, &overrides, error) || is_empty (&request))
+  if (!read_stored_overrides (config, where, &overrides, error))
+    return NULL;
+  request = make_stored_request (config, where, overrides);
+  if (is_empty (&request))
     return NULL;
   if (!has_skeleton (tree))
     {
@@ -151,16 +151,15 @@ open_asked (WeftLoadPlan *self, const gchar *config_path, GError **error)
   WeftPlanOverrides *overrides = weft_load_options_get_plan_overrides (self->options);
   Request request;
 
-  if (!read_stored (self->config, config_path, &request, &stored_overrides, error))
+  if (overrides == NULL && !read_stored_overrides (self->config, config_path, &stored_overrides, error))
     return FALSE;
+  request = make_stored_request (self->config, config_path, overrides != NULL ? overrides : stored_overrides);
   if (fusion_config != NULL)
     {
       request.fusion_config = fusion_config;
       request.where = weft_load_options_get_fusion_where (self->options);
       request.origin = WEFT_FUSION_ORIGIN_ASKED;
     }
-  if (overrides != NULL)
-    request.overrides = overrides;
   if (is_empty (&request))
     return TRUE;
   if (!has_skeleton (self->tree))

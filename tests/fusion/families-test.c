@@ -190,7 +190,7 @@ static const struct
   const gchar *options;
   const gchar *path;
   const gchar *modules; /* more modules, as JSON */
-  const gchar *tensors; /* `name [shape]` relative to the path, by comma */
+  const gchar *tensors; /* `name [shape]`, or `name [shape] dtype`, relative to the path, by comma */
   const gchar *config;
   gboolean fits;
   const gchar *message;
@@ -203,6 +203,7 @@ static const struct
     QKV ("[2;4]", "[2;4]") ",q_proj.bias [8],k_proj.bias [2],v_proj.bias [2]", "{}", TRUE, NULL },
   { "one-bias-missing", "qkv", "{}", "attn", "", QKV ("[2;4]", "[2;4]") ",q_proj.bias [8],v_proj.bias [2]",
     "{}", FALSE, NULL },
+  { "other-dtype", "qkv", "{}", "attn", "", QKV ("[8;4]", "[8;4] bfloat16"), "{}", FALSE, NULL },
   { "other-input", "qkv", "{}", "attn", "", QKV ("[2;5]", "[2;5]"), "{}", FALSE, NULL },
   { "cross-attention", "qkv", "{}", "encoder_attn", "", QKV ("[8;4]", "[8;4]"), "{}", FALSE, NULL },
   { "no-value", "qkv", "{}", "attn", "", "q_proj.weight [8;4],k_proj.weight [8;4]", "{}", FALSE, NULL },
@@ -236,6 +237,10 @@ static const struct
   { "one-expert", "moe_experts", "{}", "experts", "", EXPERT (0, "w1", "w3", "w2"), "{}", FALSE, NULL },
   { "experts-with-more", "moe_experts", "{}", "experts", "",
     EXPERT (0, "w1", "w3", "w2") "," EXPERT (1, "w1", "w3", "w2") ",1.scale [1]", "{}", FALSE, NULL },
+  { "experts-of-two-dtypes", "moe_experts", "{}", "experts", "",
+    EXPERT (0, "w1", "w3",
+            "w2") ",1.w1.weight [6;4] bfloat16,1.w3.weight [6;4] bfloat16,1.w2.weight [4;6] bfloat16",
+    "{}", FALSE, NULL },
   { "experts-of-two-sizes", "moe_experts", "{}", "experts", "",
     EXPERT (0, "w1", "w3", "w2") ",1.w1.weight [5;4],1.w3.weight [5;4],1.w2.weight [4;5]", "{}", FALSE,
     NULL },
@@ -255,6 +260,10 @@ static const struct
   { "no-patch-size", "patch_embeddings", "{}", "patch_embed", CONV ("[2,2,2]", "[0,0,0]", "[1,1,1]", "1"),
     VIDEO, "{'vision_config':{'in_channels':3,'temporal_patch_size':2}}", TRUE,
     "made/config.json: 'vision_config.patch_size' must be a whole number" },
+  { "patch-size-in-text", "patch_embeddings", "{}", "patch_embed",
+    CONV ("[2,2,2]", "[0,0,0]", "[1,1,1]", "1"), VIDEO,
+    "{'in_channels':3,'temporal_patch_size':2,'patch_size':[2,'2']}", TRUE,
+    "made/config.json: 'patch_size' must hold whole numbers, found String" },
   { "sizes-of-another-patch", "patch_embeddings", "{}", "patch_embed",
     CONV ("[2,2,2]", "[0,0,0]", "[1,1,1]", "1"), VIDEO,
     "{'in_channels':3,'temporal_patch_size':2,'patch_size':3}", TRUE, "proj.weight" },
@@ -291,11 +300,11 @@ write_tensors (const gchar *path, const gchar *tensors)
 
   for (guint i = 0; lines[i] != NULL; i++)
     {
-      g_auto (GStrv) words = g_strsplit (lines[i], " ", 2);
+      g_auto (GStrv) words = g_strsplit (lines[i], " ", 3);
 
       g_strdelimit (words[1], ";", ',');
-      g_string_append_printf (text, "%s{'name':'%s.%s','shape':%s,'dtype':'float32'}", i > 0 ? "," : "", path,
-                              words[0], words[1]);
+      g_string_append_printf (text, "%s{'name':'%s.%s','shape':%s,'dtype':'%s'}", i > 0 ? "," : "", path,
+                              words[0], words[1], words[2] != NULL ? words[2] : "float32");
     }
   return g_string_free (text, FALSE);
 }
@@ -355,6 +364,44 @@ test_styles (void)
                    "'packed_colwise'}");
 }
 
+/* A field that the model and a part of it both have is the part's, for a module in it. */
+static void
+test_nearest_config (void)
+{
+  static const struct
+  {
+    const gchar *fqn;
+    const gchar *field;
+    gint64 expected;
+  } lookups[] = {
+    { "model.visual.blocks.0.attn", "hidden_size", 32 },
+    { "model.visual.blocks.0.attn", "vocab_size", 64 },
+    { "model.language_model.layers.0.self_attn", "hidden_size", 16 },
+    { "model.language_model.layers.0.self_attn", "vision_config.hidden_size", 32 },
+  };
+  g_autoptr (JsonNode) config = made_json (
+      "{'model_type':'qwen2_vl','architectures':['Qwen2VLForConditionalGeneration'],'hidden_size':16,'vocab_size':64,"
+      "'num_hidden_layers':1,'num_attention_heads':4,'num_key_value_heads':2,'intermediate_size':8,"
+      "'vision_config':{'model_type':'qwen2_vl','depth':1,'embed_dim':8,'num_heads':2,'hidden_size':32}}");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftModuleTree) tree =
+      weft_module_tree_new_for_config (NULL, config, "made/config.json", NULL, WEFT_DTYPE_F32, &error);
+
+  g_assert_no_error (error);
+  for (guint i = 0; i < G_N_ELEMENTS (lookups); i++)
+    {
+      g_autoptr (WeftModule) module = weft_module_tree_find_module (tree, lookups[i].fqn);
+      g_autoptr (WeftFusionContext) context = NULL;
+      gint64 found;
+
+      g_assert_nonnull (module);
+      context = weft_fusion_context_new (module, lookups[i].fqn, config, "made/config.json");
+      weft_fusion_context_read_int (context, lookups[i].field, &found, &error);
+      g_assert_no_error (error);
+      g_assert_cmpint (found, ==, lookups[i].expected);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -383,5 +430,6 @@ main (int argc, char **argv)
   g_test_add_func ("/families/stored", test_stored);
   g_test_add_func ("/families/then-override", test_family_then_override);
   g_test_add_func ("/families/styles", test_styles);
+  g_test_add_func ("/families/nearest-config", test_nearest_config);
   return g_test_run ();
 }
