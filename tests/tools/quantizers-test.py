@@ -273,8 +273,8 @@ class QuantizersTest(unittest.TestCase):
         back = self.convert("revert", renamed)
         self.assertEqual(made_checkpoint.read_folder(back), made_checkpoint.read_folder(source))
 
-    def test_stale_block_size(self):
-        """F47: what was said of the blocks is not true of rows."""
+    def test_f47_stale_block_size(self):
+        """What was said of the blocks is not true of rows."""
         tensors = {"a.weight": pack("F8_E4M3", [2, 2], [0x38, 0x40, 0x48, 0x50]), "a.weight_scale_inv": floats([1, 1], 2)}
         source = self.make(tensors, {"torch_dtype": "float32", "text_config": {"quantization_config": FP8}})
         rows = self.convert("convert", source, "--dequantize", "--quantize", "fp8-per-row")
@@ -304,6 +304,21 @@ class QuantizersTest(unittest.TestCase):
                 self.assertEqual(self.read_config(target)["quantization_config"], {**FP8, name: ["new.head"]})
                 back = self.convert("revert", target)
                 self.assertEqual(made_checkpoint.read_folder(back), made_checkpoint.read_folder(source))
+
+    def test_fusion_of_packed_weights_is_refused(self):
+        tensors = {}
+        for name in ("gate", "up"):
+            tensors[f"layers.0.mlp.{name}_proj.weight"] = PLAIN_FP8["a.weight"]
+            tensors[f"layers.0.mlp.{name}_proj.weight_scale_inv"] = floats([1, 1], 2)
+        source = self.make(tensors, {"model_type": "tiny", "quantization_config": FP8})
+        tree = {"class": "Tiny", "model_type": "tiny",
+                "tensors": [{"name": name, "shape": [1, 2], "dtype": "float32"} for name in tensors if name.endswith("weight")]}
+        made_checkpoint.write_text(self.path("tree.json"), json.dumps(tree))
+        words = ("--module-tree", self.path("tree.json"), "--fusion", "gate_up", "--dtype", "float32")
+        result = self.weft("convert", source, *words, "-o", self.path("fused"), code=1)
+        self.assertIn("its weights are packed (fp8), and fused modules have dense ones; --dequantize", result.stderr)
+        fused = self.convert("convert", source, *words, "--dequantize")
+        self.assertEqual(self.read_values(fused, "layers.0.mlp.gate_up_proj.weight"), [2, 4, 2, 4])
 
     def test_error_report(self):
         values = [1, -448, 3.3, 100]
