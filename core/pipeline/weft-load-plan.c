@@ -483,6 +483,27 @@ choose_dense_dtype (WeftLoadPlan *self)
   return self->request;
 }
 
+/* A checkpoint of no method that is to be dequantized has values already, unless there are codes in it. */
+static gboolean
+check_no_codes (WeftLoadPlan *self, GError **error)
+{
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (self->published); i++)
+    {
+      WeftDtype dtype = weft_tensor_get_dtype (weft_state_dict_get_tensor (self->published, i));
+
+      if (!weft_dtype_is_floating (dtype) || weft_dtype_get_bits (dtype) > 8)
+        continue;
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_MISSING,
+          "%s: '%s' is stored as %s; nothing says how it is packed: config.json has no quantization_config, "
+          "and no scale belongs to it",
+          weft_checkpoint_get_path (self->checkpoint), weft_state_dict_get_name (self->published, i),
+          weft_dtype_get_name (dtype));
+      return FALSE;
+    }
+  return TRUE;
+}
+
 /* What of the checkpoint is packed. */
 static gboolean
 find_packed (WeftLoadPlan *self, GError **error)
@@ -499,7 +520,7 @@ find_packed (WeftLoadPlan *self, GError **error)
     }
   self->published = g_object_ref (stored);
   if (quantizer == NULL)
-    return TRUE;
+    return !is_dequantized || check_no_codes (self, error);
   self->packed = weft_packed_weights_new (quantizer, stored, is_dequantized, error);
   if (self->packed == NULL)
     {
