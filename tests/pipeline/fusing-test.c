@@ -51,6 +51,10 @@ static const struct
     "a.q_proj.weight: F32[1,1]\na.k_proj.weight: F32[1,1]\na.v_proj.weight: F32[1,1]\n",
     CONVERT ("'a.qkv'", "'a.q_proj.weight','a.k_proj.weight','a.v_proj.weight'", OP ("Chunk")),
     "{'qkv':true}", "a.qkv_proj.weight: F32[3,1] 1 2 3\n" },
+  { "joined-interleaved", "a.qkv: F32[8,1] 1 2 3 4 5 6 7 8\n",
+    "a.q_proj.weight: F32[4,1]\na.k_proj.weight: F32[2,1]\na.v_proj.weight: F32[2,1]\n",
+    CONVERT ("'a.qkv'", "'a.q_proj.weight','a.k_proj.weight','a.v_proj.weight'", SPLIT_GROUPED),
+    "{'qkv':{'layout':'interleaved'}}", "a.qkv_proj.weight: F32[8,1] 1 2 5 7 3 4 6 8\n" },
   /* Rules for published names never meet the runtime's, nor those of fusions. */
   { "after-the-mapping", "old.w1: F32[1,1] 1\nold.w3: F32[1,1] 2\n",
     "m.gate_proj.weight: F32[1,1]\nm.up_proj.weight: F32[1,1]\n",
