@@ -222,6 +222,8 @@ static const struct
     "gate_proj.weight [6;4],gate_proj.bias [6],up_proj.weight [6;4],up_proj.bias [6]", "{}", TRUE, NULL },
   { "gate-with-bias-alone", "gate_up", "{}", "mlp", "",
     "gate_proj.weight [6;4],gate_proj.bias [6],up_proj.weight [6;4]", "{}", FALSE, NULL },
+  { "projections-that-the-skeleton-does-not-list", "gate_up", "{}", "mlp", "{'fqn':'mlp','class':'MLP'}",
+    "gate_proj.weight [6;4],up_proj.weight [6;4],down_proj.weight [4;6]", "{}", TRUE, NULL },
   { "unequal-projections", "gate_up", "{}", "mlp", "", "gate_proj.weight [6;4],up_proj.weight [5;4]", "{}",
     FALSE, NULL },
   { "stacked-projections", "gate_up", "{}", "mlp", "", "gate_proj.weight [2;6;4],up_proj.weight [2;6;4]",
@@ -337,6 +339,91 @@ test_structure (gconstpointer position)
   g_assert_cmpuint (g_strv_length (replaced), ==, structures[i].fits ? 1 : 0);
 }
 
+/* Families come in the order in which the user wrote them. */
+static void
+test_order (void)
+{
+  g_autoptr (WeftReplacementExecutor) executor = made_executor ("{}");
+  g_autoptr (WeftReplacementPlan) plan =
+      compile (executor, "{'rms_norm':true,'gate_up':true}", WEFT_FUSION_ORIGIN_ASKED, NULL);
+  static const gchar *const expected[] = { "model.layers.0.norm", "model.layers.1.norm", "model.layers.0.mlp",
+                                           "model.layers.1.mlp" };
+
+  g_assert_cmpuint (weft_replacement_plan_get_n_modules (plan), ==, G_N_ELEMENTS (expected));
+  for (guint i = 0; i < G_N_ELEMENTS (expected); i++)
+    {
+      g_auto (GStrv) fqns = weft_replacement_plan_list_fqns (plan, i);
+
+      g_assert_cmpstr (fqns[0], ==, expected[i]);
+    }
+}
+
+static WeftReplacementExecutor *
+open_tree (const gchar *text)
+{
+  g_autoptr (JsonNode) root = made_json (text);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftModuleTree) tree = weft_module_tree_new_from_json (root, "made", &error);
+
+  g_assert_no_error (error);
+  return weft_replacement_executor_new (tree, NULL, "made/config.json");
+}
+
+/* Of one class, the instances that fit are replaced, and no others. */
+static void
+test_mixed (void)
+{
+  g_autoptr (WeftReplacementExecutor) executor = open_tree (
+      "{'class':'M','model_type':'m','modules':[{'fqn':'','class':'M'},{'fqn':'a','class':'MLP'},{'fqn':'b','class':'MLP'}],'tensors':[" MADE_TENSOR (
+          "a.gate_proj.weight",
+          "[6,4]") "," MADE_TENSOR ("a.up_proj.weight",
+                                    "[6,4]") "," MADE_TENSOR ("b.gate_proj.weight",
+                                                              "[6,4]") "," MADE_TENSOR ("b.up_proj.weight",
+                                                                                        "[5,4]") "]}");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftReplacementPlan) plan =
+      compile (executor, "{'gate_up':true}", WEFT_FUSION_ORIGIN_ASKED, &error);
+  g_autoptr (WeftModule) a = NULL;
+  g_autoptr (WeftModule) b = NULL;
+
+  g_assert_no_error (error);
+  weft_replacement_executor_apply (executor, plan, &error);
+  g_assert_no_error (error);
+  a = weft_module_tree_find_module (weft_replacement_executor_get_tree (executor), "a");
+  b = weft_module_tree_find_module (weft_replacement_executor_get_tree (executor), "b");
+  g_assert_cmpstr (weft_module_get_class_name (a), ==, "FusedMLP");
+  g_assert_cmpstr (weft_module_get_class_name (b), ==, "MLP");
+  g_assert_nonnull (weft_module_find_tensor (b, "gate_proj.weight"));
+}
+
+/* What a family fits depends on its options: one answer is not taken for another's. */
+static void
+test_options_count (void)
+{
+  g_autoptr (WeftReplacementExecutor) executor =
+      open_tree ("{'class':'M','model_type':'m','modules':[{'fqn':'','class':'M'}," IMAGE
+                 "],'tensors':[" MADE_TENSOR ("patch_embed.proj.weight", "[8,3,2,2]") "]}");
+  static const struct
+  {
+    const gchar *config;
+    guint n_modules;
+  } questions[] = {
+    { "{'patch_embeddings':{'conv2d':true}}", 1 },
+    { "{'patch_embeddings':{}}", 0 },
+    { "{'patch_embeddings':{'conv2d':true}}", 1 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (questions); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (WeftReplacementPlan) plan =
+          compile (executor, questions[i].config, WEFT_FUSION_ORIGIN_STORED, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (weft_replacement_plan_get_n_modules (plan), ==, questions[i].n_modules);
+    }
+}
+
 /* What the new tensors are called, and how they are cut on several ranks. */
 static void
 test_styles (void)
@@ -382,6 +469,9 @@ main (int argc, char **argv)
     }
   g_test_add_func ("/families/stored", test_stored);
   g_test_add_func ("/families/then-override", test_family_then_override);
+  g_test_add_func ("/families/order", test_order);
+  g_test_add_func ("/families/mixed", test_mixed);
+  g_test_add_func ("/families/options-count", test_options_count);
   g_test_add_func ("/families/styles", test_styles);
   return g_test_run ();
 }
