@@ -187,6 +187,8 @@ made_mlp_replace (WeftModuleReplacementBase *base, WeftModule *module, const gch
     weft_module_set_attribute (copy, "training", g_variant_new_boolean (TRUE));
   if (made_has_fault (self, "changes-call-protocol", fqn))
     weft_module_set_attribute (copy, "call_protocol", g_variant_new_string ("two inputs"));
+  if (made_has_fault (self, "has-no-class", fqn))
+    weft_module_set_class_name (copy, "", NULL);
   if (made_is_without_rules (self, fqn))
     return made_change_without_rules (self, copy, fqn);
   made_set_weight (joined, made_has_fault (self, "wrong-shape", fqn) ? 95 : 96, 32);

@@ -209,6 +209,7 @@ static const struct
     "the rules make 'other.weight', which the replacement does not have" },
   { "look-alike", WEFT_ERROR_CONFLICT, "'down_proj.weight' keeps its name but is another entry" },
   { "no-inverse", WEFT_ERROR_NOT_REVERSIBLE, "does not come back exactly" },
+  { "has-no-class", WEFT_ERROR_ARGUMENT, "'LlamaMLP' needs the name of a class" },
   { "op-fails", WEFT_ERROR_FAILED, "concatenate/Concatenate: " },
 };
 
