@@ -38,6 +38,35 @@ def known_configs(folder):
     return found
 
 
+def outlines(options):
+    """The models in each class on its default config, untraced: what families that are not derived yet are outlined with."""
+    folder = os.path.join(options.cache, "outlines")
+    os.makedirs(folder, exist_ok=True)
+    reference.quiet()
+    for name in options.names or list(reference.families()):
+        path = os.path.join(folder, name + ".json")
+        if options.skip_cached and (os.path.exists(path) or os.path.exists(os.path.join(options.cache, name + ".json"))):
+            continue
+        started = time.time()
+        try:
+            one = family.Family(name, known_configs(options.configs))
+            one.outline()
+            one.write_configs(COMMON, rounds=1)
+        except Exception as e:
+            print(f"{name}: {type(e).__name__}: {str(e)[:200]}", flush=True)
+            continue
+        json.dump({"file": one.file, "proof": {}, "unbuildable": one.unbuildable, "unexplained": {}, "outlines": one.outlines, **class_facts(one)}, open(path, "w"))
+        print(f"{name}: {len(one.outlines)} of {len(one.classes)} classes outlined, {time.time() - started:.1f}s", flush=True)
+        for c, e in one.unbuildable.items():
+            print(f"    {c}: {e[:260]}")
+    return 0
+
+
+def class_facts(one):
+    return {"configs": {c.__name__: family.config_key(k) for c, k in one.classes},
+            "class_facts": {c.__name__: {"base_model_prefix": c.base_model_prefix or "", "bases": one.bases_of(c)} for c, _ in one.classes}}
+
+
 def families(options):
     os.makedirs(options.cache, exist_ok=True)
     reference.start()
@@ -77,9 +106,7 @@ def families(options):
             json.dump({"failed": f"{type(e).__name__}: {e}"[:300]}, open(path, "w"))
             continue
         out = {"file": one.file, "unbuildable": one.unbuildable, "unexplained": one.unexplained, "fields": getattr(one, "field_problems", {}), "proof": report,
-               "attributes": sorted(one.config_fields()), "outlines": one.outlines,
-               "configs": {c.__name__: family.config_key(k) for c, k in one.classes},
-               "class_facts": {c.__name__: {"base_model_prefix": c.base_model_prefix or "", "bases": one.bases_of(c)} for c, _ in one.classes}}
+               "attributes": sorted(one.config_fields()), "outlines": one.outlines, **class_facts(one)}
         json.dump(out, open(path, "w"))
         good = sum(1 for r in report.values() if not r["different"] and r["configs"])
         print(f"{name}: {len(one.classes)} classes, {len(one.defined)} defined, {good} proven, observed {gathered - started:.1f}s learned {learned - gathered:.1f}s proved {time.time() - learned:.1f}s", flush=True)
@@ -189,10 +216,11 @@ def write(options):
     files, found_of, types, covered = {}, {}, {}, {}
     trusted = set(open(options.trust).read().split()) if options.trust else set()
     for folder, names in reference.families().items():
-        path = os.path.join(options.cache, folder + ".json")
-        found = json.load(open(path)) if os.path.exists(path) else {}
-        if "file" in found:
-            files[folder], found_of[folder] = found["file"], found
+        for path in (os.path.join(options.cache, folder + ".json"), os.path.join(options.cache, "outlines", folder + ".json")):
+            found = json.load(open(path)) if os.path.exists(path) else {}
+            if "file" in found:
+                files[folder], found_of[folder] = found["file"], found
+                break
     hand = os.path.join(os.path.dirname(os.path.abspath(__file__)), "by-hand")
     for name in sorted(os.listdir(hand)):  # whole families that the reference alone cannot build
         files[name.removesuffix(".json")] = json.load(open(os.path.join(hand, name)))
