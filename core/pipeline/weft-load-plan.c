@@ -347,11 +347,19 @@ add_key (WeftLoadPlan *self, guint position, GError **error)
   const gchar *key = get_key (self, position);
   g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (
       self->transforms, key, weft_load_plan_get_base_model_prefix (self), self->model_keys, error);
+  g_autofree gchar *fused = NULL;
+  g_autoptr (GError) local_error = NULL;
   const gchar *name;
 
   if (renamed == NULL)
     return FALSE;
   name = weft_renamed_key_get_name (renamed);
+  fused = weft_fusion_stages_keep_fused_name (self, key, name, &local_error);
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
   if (*name == '\0' && *key != '\0')
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
@@ -361,6 +369,8 @@ add_key (WeftLoadPlan *self, guint position, GError **error)
   if (self->model_keys != NULL && !g_hash_table_contains (self->model_keys, name))
     return add_unexpected (self, position, error);
   self->n_known++;
+  if (fused != NULL)
+    return add_plain (self, fused, position, error);
   if (weft_renamed_key_get_converter (renamed) >= 0)
     return collect (self, renamed, position, error);
   return add_plain (self, name, position, error);
