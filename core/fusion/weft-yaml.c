@@ -114,7 +114,8 @@ read_mapping (Reading *reading, yaml_node_t *node, guint depth, GError **error)
       const gchar *name;
       JsonNode *value;
 
-      if (key == NULL || key->type != YAML_SCALAR_NODE)
+      if (key == NULL || key->type != YAML_SCALAR_NODE
+          || strlen ((const gchar *) key->data.scalar.value) != key->data.scalar.length)
         return refuse (reading, node->start_mark, WEFT_ERROR_FORMAT, "a key must be a text", NULL, error);
       name = (const gchar *) key->data.scalar.value;
       if (json_object_has_member (object, name))
@@ -160,6 +161,25 @@ refuse_by_parser (yaml_parser_t *parser, const gchar *where, GError **error)
                parser->problem != NULL ? parser->problem : "unknown problem");
 }
 
+/* What stands behind the first document would be dropped. */
+static gboolean
+check_only_document (yaml_parser_t *parser, const gchar *where, GError **error)
+{
+  g_auto (yaml_document_t) next = { 0 };
+
+  if (!yaml_parser_load (parser, &next))
+    {
+      refuse_by_parser (parser, where, error);
+      return FALSE;
+    }
+  if (yaml_document_get_root_node (&next) == NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+               "%s:%zu:%zu: a second document begins here; expected one document", where,
+               next.start_mark.line + 1, next.start_mark.column + 1);
+  return FALSE;
+}
+
 WeftYaml *
 weft_yaml_parse (const gchar *text, gsize length, const gchar *where, GError **error)
 {
@@ -186,6 +206,8 @@ weft_yaml_parse (const gchar *text, gsize length, const gchar *where, GError **e
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the document is empty", where);
       return NULL;
     }
+  if (!check_only_document (&parser, where, error))
+    return NULL;
   self->root = read_node (&reading, 1, 0, error);
   return self->root != NULL ? g_steal_pointer (&self) : NULL;
 }
