@@ -115,8 +115,8 @@ static const struct
   const gchar *name;
   WeftTensor *(*make) (void);
 } cases[] = {
-  { "fp8 block to BF16", make_fp8_block },   { "mxfp4 to BF16", make_mxfp4 },
-  { "int4 group to BF16", make_int4_group }, { "nf4 to BF16", make_nf4 },
+  { "fp8 block to BF16", make_fp8_block },    { "mxfp4 to BF16", make_mxfp4 },
+  { "int4 group to BF16", make_int4_group },  { "nf4 to BF16", make_nf4 },
   { "BF16 to fp8 block, codes", make_codes },
 };
 
