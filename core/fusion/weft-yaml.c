@@ -210,25 +210,6 @@ check_events (const gchar *text, gsize length, const gchar *where, GError **erro
   return TRUE;
 }
 
-/* What stands behind the first document would be dropped. */
-static gboolean
-check_only_document (yaml_parser_t *parser, const gchar *where, GError **error)
-{
-  g_auto (yaml_document_t) next = { 0 };
-
-  if (!yaml_parser_load (parser, &next))
-    {
-      refuse_by_parser (parser, where, error);
-      return FALSE;
-    }
-  if (yaml_document_get_root_node (&next) == NULL)
-    return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
-               "%s:%zu:%zu: a second document begins here; expected one document", where,
-               next.start_mark.line + 1, next.start_mark.column + 1);
-  return FALSE;
-}
-
 WeftYaml *
 weft_yaml_parse (const gchar *text, gsize length, const gchar *where, GError **error)
 {
@@ -255,8 +236,6 @@ weft_yaml_parse (const gchar *text, gsize length, const gchar *where, GError **e
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the document is empty", where);
       return NULL;
     }
-  if (!check_only_document (&parser, where, error))
-    return NULL;
   self->root = read_node (&reading, 1, 0, error);
   return self->root != NULL ? g_steal_pointer (&self) : NULL;
 }

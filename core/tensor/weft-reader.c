@@ -701,8 +701,8 @@ kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
   WeftRegion region;
   gsize n_bytes;
   guint8 *output;
-  gint64 n_rounds;
-  guint loop;
+  gint64 n_rounds = 0;
+  guint loop = 0;
   gboolean ok;
 
   kernel_fill_get_region (self, piece, &region);

@@ -21,7 +21,7 @@ static const struct
   { "no-yaml", "- match: [\n", 0, WEFT_ERROR_FORMAT, "o.yaml:2:1: no valid YAML" },
   { "empty", "", 0, WEFT_ERROR_FORMAT, "o.yaml: the document is empty" },
   { "two-documents", "- match: a\n  replace_module: {_target_: p.C}\n---\n- match: b\n", 0, WEFT_ERROR_FORMAT,
-    "o.yaml:3:1: a second document begins here" },
+    "o.yaml:3:1: a second document begins" },
   { "broken-second-document", "[]\n---\n- [\n", 0, WEFT_ERROR_FORMAT, "no valid YAML" },
   { "end-of-document", "- match: a\n  replace_module: {_target_: p.C}\n...\n", 1, 0, NULL },
   { "key-with-nul", "- \"match\\0x\": a\n", 0, WEFT_ERROR_FORMAT, "o.yaml:1:3: a key must be a text" },
