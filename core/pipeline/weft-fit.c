@@ -154,7 +154,7 @@ score_mapping (WeftTransformList *rules, GPtrArray *names, guint *n_used)
   *n_used = 0;
   for (guint i = 0; i < names->len; i++)
     {
-      g_autoptr (WeftRenamedKey) renamed =
+      g_autoptr (WeftRenamedKey) renamed G_GNUC_UNUSED =
           weft_transform_list_rename_key (rules, names->pdata[i], NULL, NULL, NULL);
     }
   for (guint i = 0; i < n_rules; i++)

@@ -5,6 +5,7 @@
 
 #include "base/weft-json.h"
 #include "pipeline/weft-output-private.h"
+#include "pipeline/weft-provenance-private.h"
 #include "transform/weft-stage-internal.h"
 
 #define OVERRIDES_PATH "parallelism.plan_overrides"
@@ -243,6 +244,40 @@ run_stage (WeftLoadPlan *self, WeftTransformList *rules, GError **error)
   g_set_object (&self->outputs, stage->outputs);
   g_ptr_array_add (self->stages, g_steal_pointer (&stage));
   return TRUE;
+}
+
+/* A conversion of ours writes a record beside what it made; a published checkpoint has none. */
+static gboolean
+has_record (WeftCheckpoint *checkpoint)
+{
+  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+
+  return path != NULL && g_file_test (path, G_FILE_TEST_EXISTS);
+}
+
+gchar *
+weft_fusion_stages_keep_fused_name (WeftLoadPlan *self, const gchar *key, const gchar *renamed,
+                                    GError **error)
+{
+  g_autofree gchar *name = NULL;
+
+  if (self->stored_fusion == NULL)
+    return NULL;
+  name = weft_transform_repair_prefix (key, weft_load_plan_get_base_model_prefix (self), self->model_keys);
+  if (strcmp (name, renamed) == 0
+      || !weft_fusion_stages_is_fused_name (self->stored_fusion, self->tree, name))
+    return NULL;
+  if (has_record (self->checkpoint))
+    return g_steal_pointer (&name);
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+      "%s: '%s' is the name of a published tensor, which the mapping takes to '%s', and of one that the fusions "
+      "stored in config.json make, and no record (" WEFT_PROVENANCE_FILE_NAME
+      ") beside it says which of them it is; if it is published, ask for the fusion (--fusion) instead of storing it "
+      "in config.json; if it is fused, bring the record back",
+      weft_checkpoint_get_path (self->checkpoint), key, renamed);
+  return NULL;
 }
 
 static gboolean
