@@ -5,7 +5,7 @@
 
 #include "base/weft-json.h"
 #include "pipeline/weft-carry-private.h"
-#include "quantize/weft-quantization-config-private.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 #define CONFIG_FILE_NAME "config.json"
 #define REASON "it is quantized, and codes do not give the values back exactly"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quantize/weft-quantization-config-private.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 #include <string.h>
 

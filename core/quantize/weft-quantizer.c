@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "plugin/weft-plugin-registry.h"
-#include "quantize/weft-quantization-config-private.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 G_DEFINE_INTERFACE (WeftQuantizer, weft_quantizer, G_TYPE_OBJECT)
 
