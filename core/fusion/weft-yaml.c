@@ -114,7 +114,8 @@ read_mapping (Reading *reading, yaml_node_t *node, guint depth, GError **error)
       const gchar *name;
       JsonNode *value;
 
-      if (key == NULL || key->type != YAML_SCALAR_NODE)
+      if (key == NULL || key->type != YAML_SCALAR_NODE
+          || strlen ((const gchar *) key->data.scalar.value) != key->data.scalar.length)
         return refuse (reading, node->start_mark, WEFT_ERROR_FORMAT, "a key must be a text", NULL, error);
       name = (const gchar *) key->data.scalar.value;
       if (json_object_has_member (object, name))
@@ -202,8 +203,8 @@ check_events (const gchar *text, gsize length, const gchar *where, GError **erro
       if (depth > MAX_YAML_DEPTH)
         return refuse (&reading, mark, WEFT_ERROR_LIMIT, "nested deeper than 64 levels", NULL, error) != NULL;
       if (n_documents > 1)
-        return refuse (&reading, mark, WEFT_ERROR_FORMAT, "a second document begins; expected one", NULL,
-                       error)
+        return refuse (&reading, mark, WEFT_ERROR_FORMAT,
+                       "a second document begins here; expected one document", NULL, error)
                != NULL;
     }
   return TRUE;

@@ -330,7 +330,7 @@ get_model_types (WeftArchitectureRegistry *self)
 gboolean
 weft_architecture_registry_has (WeftArchitectureRegistry *self, const gchar *model_type)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
 
   return g_hash_table_contains (get_model_types (self), model_type);
 }
@@ -365,7 +365,7 @@ sort_names (GPtrArray *names)
 GStrv
 weft_architecture_registry_list_model_types (WeftArchitectureRegistry *self)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   GHashTableIter types;
   gpointer type;
@@ -412,7 +412,7 @@ weft_architecture_registry_list_classes (WeftArchitectureRegistry *self, const g
 WeftArchitecture *
 weft_architecture_registry_lookup (WeftArchitectureRegistry *self, const gchar *model_type, GError **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
   const gchar *name = g_hash_table_lookup (get_model_types (self), model_type);
   WeftArchitectureFile *file = name != NULL ? get_file (self, name, error) : NULL;
   WeftArchitecture *architecture;
@@ -497,7 +497,7 @@ JsonObject *
 weft_architecture_registry_find_module (WeftArchitectureRegistry *self, WeftArchitectureFile *file,
                                         const gchar *name, GError **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
   g_autoptr (GError) cause = NULL;
   JsonObject *module = weft_architecture_get_object (file->modules, name);
   WeftArchitectureFile *layers;
@@ -518,7 +518,7 @@ weft_architecture_registry_find_module (WeftArchitectureRegistry *self, WeftArch
 JsonArray *
 weft_architecture_registry_find_bases (WeftArchitectureRegistry *self, const gchar *class_name)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
   WeftArchitectureFile *layers = get_file (self, LAYERS, NULL);
   JsonObject *bases =
       layers != NULL ? weft_architecture_get_object (json_node_get_object (layers->root), "bases") : NULL;
@@ -529,7 +529,7 @@ weft_architecture_registry_find_bases (WeftArchitectureRegistry *self, const gch
 JsonObject *
 weft_architecture_registry_find_activation (WeftArchitectureRegistry *self, const gchar *name, GError **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
   WeftArchitectureFile *layers = get_file (self, LAYERS, error);
   JsonObject *table = layers != NULL
                           ? weft_architecture_get_object (json_node_get_object (layers->root), "activations")
@@ -546,7 +546,7 @@ JsonNode *
 weft_architecture_registry_find_common_field (WeftArchitectureRegistry *self, const gchar *name,
                                               GError **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
   WeftArchitectureFile *layers = get_file (self, LAYERS, error);
   JsonObject *config =
       layers != NULL ? weft_architecture_get_object (json_node_get_object (layers->root), "config") : NULL;
@@ -558,7 +558,7 @@ weft_architecture_registry_find_common_field (WeftArchitectureRegistry *self, co
 static const WeftExpression *
 compile (WeftArchitectureRegistry *self, JsonNode *node, GError **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->lock);
+  g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
   WeftExpression *expression = g_hash_table_lookup (self->expressions, node);
 
   if (expression != NULL)

@@ -342,6 +342,35 @@ merge_defaults (JsonObject *written, JsonObject *defaults)
   return merged;
 }
 
+/* The fields of this config that may be those of one that would be nested in it: published configs of some types are flat. */
+static JsonObject *
+take_flat_fields (WeftModelConfig *self)
+{
+  JsonObject *configs = weft_architecture_get_config_section (self->architecture, "configs");
+  g_autoptr (GList) names = json_object_get_members (self->object);
+  JsonObject *fields = json_object_new ();
+
+  for (GList *name = names; name != NULL; name = name->next)
+    if (!json_object_has_member (configs, name->data) && strcmp (name->data, "model_type") != 0
+        && strcmp (name->data, "architectures") != 0)
+      json_object_set_member (fields, name->data, json_object_dup_member (self->object, name->data));
+  return fields;
+}
+
+/* What a config is made of that is absent. */
+static JsonObject *
+make_absent (WeftModelConfig *self, JsonObject *rule)
+{
+  JsonObject *fallback = weft_architecture_get_object (rule, "default");
+  g_autoptr (JsonObject) defaults = fallback != NULL ? json_object_ref (fallback) : json_object_new ();
+  g_autoptr (JsonObject) fields = NULL;
+
+  if (!weft_architecture_get_flag (rule, "flat", FALSE))
+    return g_steal_pointer (&defaults);
+  fields = take_flat_fields (self);
+  return merge_defaults (fields, defaults);
+}
+
 /* A config in this one. The rule says of which model type it is, whether the file may name another, and what an absent one is. */
 static gboolean
 find_nested (WeftModelConfig *self, const gchar *name, JsonObject *rule, WeftValue *value, GError **error)
@@ -357,7 +386,7 @@ find_nested (WeftModelConfig *self, const gchar *name, JsonObject *rule, WeftVal
     {
       if (weft_architecture_get_flag (rule, "null", FALSE))
         return TRUE;
-      object = fallback != NULL ? json_object_ref (fallback) : json_object_new ();
+      object = make_absent (self, rule);
       return make_nested (self, name, object, model_type, value, error);
     }
   if (!JSON_NODE_HOLDS_OBJECT (written))
@@ -423,6 +452,41 @@ apply_rule (WeftModelConfig *self, JsonNode *written, JsonNode *rule, WeftValue 
   return TRUE;
 }
 
+/* Fields that a config puts into one that is nested in it. */
+static gboolean
+put_fields (WeftModelConfig *self, JsonObject *fields, WeftValue *value, GError **error)
+{
+  g_autoptr (GList) names = json_object_get_members (fields);
+  g_autofree const gchar **texts = g_new0 (const gchar *, json_object_get_size (fields) + 1);
+  g_auto (WeftValue) list = weft_value_list ();
+  g_autoptr (WeftModelConfig) changed = NULL;
+  guint i = 0;
+
+  for (GList *name = names; name != NULL; name = name->next)
+    {
+      g_auto (WeftValue) field = WEFT_VALUE_INIT;
+
+      if (!evaluate (self, json_object_get_member (fields, name->data), NULL, &field, error))
+        return FALSE;
+      texts[i++] = name->data;
+      weft_value_append (&list, &field);
+    }
+  changed = weft_model_config_change (WEFT_MODEL_CONFIG (value->of.config), texts,
+                                      (const WeftValue *) (gpointer) list.of.list->data);
+  weft_value_clear (value);
+  *value = weft_value_config (G_OBJECT (changed));
+  return TRUE;
+}
+
+static gboolean
+find_set_nested (WeftModelConfig *self, const gchar *name, JsonObject *rule, WeftValue *value, GError **error)
+{
+  JsonObject *fields = weft_architecture_get_object (rule, "set");
+
+  return find_nested (self, name, rule, value, error)
+         && (fields == NULL || value->kind != WEFT_VALUE_CONFIG || put_fields (self, fields, value, error));
+}
+
 /* FALSE without an error: there is no such field. */
 static gboolean
 find_value (WeftModelConfig *self, const gchar *name, WeftValue *value, GError **error)
@@ -451,7 +515,7 @@ find_value (WeftModelConfig *self, const gchar *name, WeftValue *value, GError *
       configs = weft_architecture_get_config_section (self->architecture, "configs");
       fields = weft_architecture_get_config_section (self->architecture, "fields");
       if (configs != NULL && weft_architecture_get_object (configs, name) != NULL)
-        return find_nested (self, name, weft_architecture_get_object (configs, name), value, error);
+        return find_set_nested (self, name, weft_architecture_get_object (configs, name), value, error);
       rule = fields != NULL ? json_object_get_member (fields, name) : NULL;
       if (rule == NULL)
         rule = weft_architecture_registry_find_common_field (self->architecture->registry, name, error);

@@ -130,7 +130,7 @@ check_ties (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
 WeftLoadReport *
 weft_load_plan_check_values (WeftLoadPlan *self, GCancellable *cancellable, GError **error)
 {
-  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&self->value_lock);
+  g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->value_lock);
 
   if (self->value_report != NULL)
     return self->value_report;

@@ -13,8 +13,6 @@
 #include <string.h>
 
 #define MAX_TABLE_ENTRIES 256
-/* Blocks up to this many elements are not cut, so that their scales are not computed twice. */
-#define MAX_WHOLE_BLOCK_ELEMENTS (256 * 1024)
 #define MAX_INPUTS 3
 
 typedef struct
@@ -30,18 +28,6 @@ typedef struct
 } Quantization;
 
 /* Regions */
-
-static void
-get_granularity (gconstpointer params, const WeftShape *output, gint64 *block)
-{
-  const Quantization *self = params;
-  gint64 room = MAX_WHOLE_BLOCK_ELEMENTS;
-
-  for (guint k = 0; k < output->rank; k++)
-    room /= self->grid.block[k];
-  for (guint k = 0; k < output->rank && room > 0; k++)
-    block[k] = self->grid.block[k];
-}
 
 static void
 get_input_region (gconstpointer params, guint input, const WeftRegion *output, WeftRegion *region)
@@ -309,7 +295,6 @@ compute_codes (gconstpointer params, const WeftKernelView *output, const WeftKer
 static const WeftKernel quantize_kernel = {
   .struct_size = sizeof (WeftKernel),
   .name = "quantize",
-  .get_granularity = get_granularity,
   .get_input_region = get_input_region,
   .get_scratch_bytes = get_scratch_bytes,
   .compute = compute_codes,
@@ -376,7 +361,8 @@ new_codes (Quantization *self, WeftTensor **inputs, guint n_inputs, const gint64
  * @bits: how many bits an integer has
  * @error: return location
  *
- * Computes `value / scale + zero point` in F32 and takes the nearest code, ties to even, within the range of the codes.
+ * Computes `value / scale + zero point` in F32 and takes the nearest code, ties to even, within the range of the codes. Scales
+ * of blocks of many rows are best remembered (weft_tensor_remember()), since a part of the codes may begin within a block.
  *
  * Returns: (transfer full): codes of the shape of @self: @dtype if that has whole bytes, U8 if it has fewer bits
  * Errors: %WEFT_ERROR_SHAPE if the blocks or the scales do not fit the values; %WEFT_ERROR_DTYPE if values or codes are of

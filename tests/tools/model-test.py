@@ -98,7 +98,7 @@ class ExpectationsTest(unittest.TestCase):
             config = json.load(file)
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**config, "model_type": "mixtrall"}, file)
-        notes = [note for note in self.plan()["report"]["note"] if note["name"] == "open mode"]
+        notes = [note for note in self.plan()["report"]["notes"] if note["name"] == "open mode"]
         self.assertEqual(len(notes), 1)
         self.assertIn("'mixtrall' is not known", json.dumps(notes))
 

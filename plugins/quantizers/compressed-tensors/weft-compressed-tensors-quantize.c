@@ -98,14 +98,14 @@ typedef struct
   gboolean is_whole; /* one scale for the weight */
 } Job;
 
-/* What blocks are like; for one block once. */
+/* What blocks are like; for blocks of many rows once. */
 static WeftTensor *
 reduce (const Job *job, WeftBlockStatistic statistic, GError **error)
 {
   g_autoptr (WeftTensor) blocks =
       weft_tensor_reduce_blocks (job->dense, statistic, job->group->block, 2, error);
 
-  if (blocks == NULL || !job->is_whole)
+  if (blocks == NULL || job->group->block[0] == 1)
     return g_steal_pointer (&blocks);
   return weft_tensor_remember (blocks, error);
 }

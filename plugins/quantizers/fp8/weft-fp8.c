@@ -25,6 +25,33 @@ typedef struct
 WEFT_DEFINE_QUANTIZER (WeftFp8Quantizer, weft_fp8_quantizer)
 
 static gboolean
+is_fp8 (WeftDtype dtype)
+{
+  return dtype == WEFT_DTYPE_F8_E4M3 || dtype == WEFT_DTYPE_F8_E5M2 || dtype == WEFT_DTYPE_F8_E4M3FNUZ
+         || dtype == WEFT_DTYPE_F8_E5M2FNUZ;
+}
+
+/* Codes and the scale that belongs to them, under a name that nobody else has for one. */
+static gboolean
+has_scaled_codes (WeftStateDict *tensors)
+{
+  static const gchar *const endings[] = { "_scale_inv", "_scale" };
+
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (tensors); i++)
+    for (guint k = 0; k < G_N_ELEMENTS (endings); k++)
+      {
+        const gchar *name = weft_state_dict_get_name (tensors, i);
+        g_autofree gchar *scale = g_strconcat (name, endings[k], NULL);
+
+        if (is_fp8 (weft_tensor_get_dtype (weft_state_dict_get_tensor (tensors, i)))
+            && weft_state_dict_find (tensors, scale, NULL))
+          return TRUE;
+      }
+  return FALSE;
+}
+
+/* By the config, or without one by the names of tensors. */
+static gboolean
 weft_fp8_quantizer_recognise (WeftQuantizerBase *base, WeftQuantizationConfig *config, WeftStateDict *tensors)
 {
   static const gchar *const methods[] = { "fp8", "mxfp8", "fbgemm_fp8", NULL };
@@ -32,6 +59,8 @@ weft_fp8_quantizer_recognise (WeftQuantizerBase *base, WeftQuantizationConfig *c
 
   if (weft_quantization_config_get_scheme (config) != NULL)
     return WEFT_QUANTIZER_BASE_CLASS (weft_fp8_quantizer_parent_class)->recognise (base, config, tensors);
+  if (!weft_quantization_config_is_there (config))
+    return tensors != NULL && has_scaled_codes (tensors);
   return method != NULL && g_strv_contains (methods, method);
 }
 
@@ -78,13 +107,6 @@ weft_fp8_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *c
   weft_quantizer_base_add_runtime_tensor (base, ".k_scale");
   weft_quantizer_base_add_runtime_tensor (base, ".v_scale");
   return read_block ((WeftFp8Quantizer *) base, config, error);
-}
-
-static gboolean
-is_fp8 (WeftDtype dtype)
-{
-  return dtype == WEFT_DTYPE_F8_E4M3 || dtype == WEFT_DTYPE_F8_E5M2 || dtype == WEFT_DTYPE_F8_E4M3FNUZ
-         || dtype == WEFT_DTYPE_F8_E5M2FNUZ;
 }
 
 static WeftTensor *
@@ -291,16 +313,14 @@ compute_row_scales (gconstpointer params, const gfloat *const *inputs, gsize n_v
     output[i] = (inputs[0][i] > 0 ? inputs[0][i] : 1) / E4M3_MAX;
 }
 
-/* The largest magnitudes of blocks; that of all of a matrix is computed once. */
+/* The largest magnitudes of blocks, computed once. */
 static WeftTensor *
 reduce (WeftTensor *dense, const gint64 block[2], GError **error)
 {
   g_autoptr (WeftTensor) magnitudes =
       weft_tensor_reduce_blocks (dense, WEFT_BLOCK_STATISTIC_MAGNITUDE, block, 2, error);
 
-  if (magnitudes == NULL || block[0] > 0)
-    return g_steal_pointer (&magnitudes);
-  return weft_tensor_remember (magnitudes, error);
+  return magnitudes != NULL ? weft_tensor_remember (magnitudes, error) : NULL;
 }
 
 static gboolean
@@ -578,6 +598,11 @@ weft_fp8_dequantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inpu
                              error))
         return NULL;
     }
+  if (weft_tensor_groups_get_n_groups (outputs) == 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "there are scales, and no weight");
+      return NULL;
+    }
   return g_steal_pointer (&outputs);
 }
 
@@ -637,6 +662,11 @@ weft_fp8_quantize_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs
           || !quantize_entry ((WeftFp8Quantize *) base, weft_tensor_groups_get_name (inputs, i), dense,
                               outputs, error))
         return NULL;
+    }
+  if (weft_tensor_groups_get_n_groups (outputs) == 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "there is no weight");
+      return NULL;
     }
   return g_steal_pointer (&outputs);
 }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a config class makes of the fields that a config.json leaves out, sets to null or spells in another way."""
 import json
 import random
@@ -103,6 +104,13 @@ class Fields:
             raise Unexplained(f"config field {field}: nothing observed")
         problem = Problem([(env, []) for env, _, _ in kept], names)
         values = [r for _, r, _ in kept]
+        if values and all(isinstance(v, dict) for v in values):
+            raise Unexplained(f"config field {field}: an object")
+        if all(isinstance(v, list) for v in values) and len({repr(v) for v in values}) > 2 and not any(e for _, _, e in kept) and any(isinstance(x, str) for v in values for x in v):
+            try:
+                return self.list_rule(field, problem, values)
+            except Unexplained:
+                pass
         try:
             return problem.value([(v, e) for _, v, e in kept])
         except Unexplained:
@@ -128,8 +136,17 @@ class Fields:
         return tidy(f"[{element} for i in range({length})]")
 
 
+def takes_flat(config_class, name):
+    """Whether the fields of a nested config may stand in the outer one, if the nested one is absent."""
+    try:
+        n_layers = getattr(config_class(), name).num_hidden_layers
+        return getattr(config_class(num_hidden_layers=n_layers + 1), name).num_hidden_layers == n_layers + 1
+    except Exception:
+        return False
+
+
 def nested(config_class, default):
-    """Nested configs of a class: {name: {"model_type", "class", "auto", "default", "null"}}."""
+    """Nested configs of a class: {name: {"model_type", "class", "auto", "default", "null", "flat"}}."""
     found = {}
     specs = getattr(config_class, "sub_configs_defaults", {}) or {}
     names = list(specs) + [n for n, v in default.__dict__.items() if trace.is_config(v) and n not in specs and not n.startswith("_")]
@@ -156,10 +173,13 @@ def nested(config_class, default):
                         continue
                     if plain(v) != plain(plain_default.__dict__.get(f, MISSING) if f in plain_default.__dict__ else "<absent>") and is_json(plain(v)):
                         differing[f] = plain(v)
+                if spec is not None:  # also those that happen to be the class's own
+                    differing = {**{k: plain(v) for k, v in spec.init_kwargs.items() if is_json(plain(v)) and k != "model_type"}, **differing}
                 if differing:
                     entry["default"] = differing
             except Exception:
                 pass
+            entry["flat"] = takes_flat(config_class, name)
         if entry.get("default"):
             given = {"model_type": cls.model_type} if cls.model_type else {}
             try:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One family: observe, define, write, prove."""
 import ast
 import json
@@ -198,13 +199,39 @@ class Family:
                 return result, {}
         return None, error
 
-    def keep(self, result, relevant):
-        module, session, seen = result
-        self.observations += seen
+    def outline(self):
+        """Only which models stand in the classes, on default configs."""
+        self.file = {"prefix": self.prefix, "models": {}, "classes": {}, "modules": {}}
+        self.defined = []
+        samplers = {}
+        for cls, config_class in self.classes:
+            if config_class not in samplers:
+                samplers[config_class] = self.sampler(config_class, 0)
+            sampler = samplers[config_class]
+            if sampler is None:
+                self.unbuildable[cls.__name__] = "its config cannot be made without arguments"
+                continue
+            error = None
+            for fields in ({}, *map(flattened, sampler.seeds)):
+                try:
+                    with torch.device("meta"):
+                        self.note_models(cls(sampler.make(fields)))
+                    break
+                except Exception as e:
+                    error = e
+            if cls.__name__ not in self.outlines:
+                self.unbuildable[cls.__name__] = f"{type(error).__name__}: {str(error)[:200]}"
+
+    def note_models(self, module):
         if type(module).__name__ not in self.outlines:
             self.outlines[type(module).__name__] = [
                 {"path": path, "class": type(m).__name__, "model_type": m.config.model_type, "base_model_prefix": m.base_model_prefix or ""}
                 for path, m in module.named_modules() if isinstance(m, PreTrainedModel)]
+
+    def keep(self, result, relevant):
+        module, session, seen = result
+        self.observations += seen
+        self.note_models(module)
         relevant |= {(p, f) for p, f in session.looked_at}
         del module
 
@@ -392,7 +419,7 @@ class Family:
                 one = {}
                 if entry["class"] is not None:
                     one["model_type"] = config_key(entry["class"])
-                for k in ("auto", "null", "merge", "default"):
+                for k in ("auto", "null", "merge", "flat", "default"):
                     if entry.get(k):
                         one[k] = entry[k]
                 config["configs"][name] = one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Definitions that are easier to write than to find, by class; they are proven like the others.
 
 They stand in the form of the data; a module "@Class" is the class of that name in the same family.

@@ -1,4 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of derive-architectures."""
+import ast
 import json
 import os
 import re
@@ -35,6 +37,35 @@ def known_configs(folder):
             if os.path.exists(path):
                 add(json.load(open(path)))
     return found
+
+
+def outlines(options):
+    """The models in each class on its default config, untraced: what families that are not derived yet are outlined with."""
+    folder = os.path.join(options.cache, "outlines")
+    os.makedirs(folder, exist_ok=True)
+    reference.quiet()
+    for name in options.names or list(reference.families()):
+        path = os.path.join(folder, name + ".json")
+        if options.skip_cached and (os.path.exists(path) or os.path.exists(os.path.join(options.cache, name + ".json"))):
+            continue
+        started = time.time()
+        try:
+            one = family.Family(name, known_configs(options.configs))
+            one.outline()
+            one.write_configs(COMMON, rounds=1)
+        except Exception as e:
+            print(f"{name}: {type(e).__name__}: {str(e)[:200]}", flush=True)
+            continue
+        json.dump({"file": one.file, "proof": {}, "unbuildable": one.unbuildable, "unexplained": {}, "outlines": one.outlines, **class_facts(one)}, open(path, "w"))
+        print(f"{name}: {len(one.outlines)} of {len(one.classes)} classes outlined, {time.time() - started:.1f}s", flush=True)
+        for c, e in one.unbuildable.items():
+            print(f"    {c}: {e[:260]}")
+    return 0
+
+
+def class_facts(one):
+    return {"configs": {c.__name__: family.config_key(k) for c, k in one.classes},
+            "class_facts": {c.__name__: {"base_model_prefix": c.base_model_prefix or "", "bases": one.bases_of(c)} for c, _ in one.classes}}
 
 
 def families(options):
@@ -76,9 +107,7 @@ def families(options):
             json.dump({"failed": f"{type(e).__name__}: {e}"[:300]}, open(path, "w"))
             continue
         out = {"file": one.file, "unbuildable": one.unbuildable, "unexplained": one.unexplained, "fields": getattr(one, "field_problems", {}), "proof": report,
-               "attributes": sorted(one.config_fields()), "outlines": one.outlines,
-               "configs": {c.__name__: family.config_key(k) for c, k in one.classes},
-               "class_facts": {c.__name__: {"base_model_prefix": c.base_model_prefix or "", "bases": one.bases_of(c)} for c, _ in one.classes}}
+               "attributes": sorted(one.config_fields()), "outlines": one.outlines, **class_facts(one)}
         json.dump(out, open(path, "w"))
         good = sum(1 for r in report.values() if not r["different"] and r["configs"])
         print(f"{name}: {len(one.classes)} classes, {len(one.defined)} defined, {good} proven, observed {gathered - started:.1f}s learned {learned - gathered:.1f}s proved {time.time() - learned:.1f}s", flush=True)
@@ -188,15 +217,17 @@ def write(options):
     files, found_of, types, covered = {}, {}, {}, {}
     trusted = set(open(options.trust).read().split()) if options.trust else set()
     for folder, names in reference.families().items():
-        path = os.path.join(options.cache, folder + ".json")
-        found = json.load(open(path)) if os.path.exists(path) else {}
-        if "file" in found:
-            files[folder], found_of[folder] = found["file"], found
+        for path in (os.path.join(options.cache, folder + ".json"), os.path.join(options.cache, "outlines", folder + ".json")):
+            found = json.load(open(path)) if os.path.exists(path) else {}
+            if "file" in found:
+                files[folder], found_of[folder] = found["file"], found
+                break
     hand = os.path.join(os.path.dirname(os.path.abspath(__file__)), "by-hand")
     for name in sorted(os.listdir(hand)):  # whole families that the reference alone cannot build
         files[name.removesuffix(".json")] = json.load(open(os.path.join(hand, name)))
     for folder, found in found_of.items():
         covered[folder] = outline_unproven(found, trusted)
+    without_objects(files)
     complete_fields(files)
     table = {"PreTrainedModel": [c.__name__ for c in reference.PreTrainedModel.__mro__[1:-1]], "GenerationMixin": [c.__name__ for c in reference.transformers.GenerationMixin.__mro__[1:-1]]}
     all_layers = layers_json({"quiet": quiet_names(files.values()), "bases": table})
@@ -235,12 +266,46 @@ def write(options):
     return 0
 
 
+def configs(options):
+    """Derives the rules of configs again, of families whose modules are known."""
+    reference.start()
+    for name in options.names:
+        path = os.path.join(options.cache, name + ".json")
+        found = json.load(open(path))
+        one = family.Family(name, {})
+        one.file = found["file"]
+        one.defined = [(c, k) for c, k in one.classes if c.__name__ in found["proof"]]
+        before = {m: e["config"]["fields"] for m, e in one.file["models"].items()}
+        one.write_configs(set(found.get("attributes", [])) | COMMON, rounds=60)
+        found["fields"] = getattr(one, "field_problems", {})
+        for m, e in one.file["models"].items():
+            for f, rule in e["config"]["fields"].items():
+                if before.get(m, {}).get(f) != rule:
+                    print(f"{m}.{f}: {str(before.get(m, {}).get(f))[:120]} -> {str(rule)[:160]}", flush=True)
+        json.dump(found, open(path, "w"))
+    return 0
+
+
 def model_of(found, cls, model_type):
     """Whether a class is built on the config of a model type."""
     configs = (found or {}).get("configs") or {}
     if cls in configs:
         return configs[cls] == model_type
     return found is None or len(found["file"]["models"]) == 1
+
+
+def without_objects(files):
+    """Rules that give whole objects only repeat what the class has by default."""
+    for f in files.values():
+        for entry in f["models"].values():
+            fields = entry["config"]["fields"]
+            for name, rule in list(fields.items()):
+                text = rule.get("expression") or rule.get("always") or rule.get("absent") if isinstance(rule, dict) else None
+                if text and "{" in text:
+                    try:
+                        fields[name] = {"literal": ast.literal_eval(text)}
+                    except (ValueError, SyntaxError):
+                        del fields[name]
 
 
 def complete_fields(files):
@@ -264,6 +329,11 @@ def complete_fields(files):
                 default = classes[key]()
             except Exception:
                 continue
+            for name, spec in (getattr(classes[key], "sub_configs_defaults", None) or {}).items():
+                one = entry["config"].get("configs", {}).get(name)
+                given = {k: plain(v) for k, v in spec.init_kwargs.items() if defaults.is_json(plain(v)) and k != "model_type"}
+                if one is not None and given and not one.get("null"):
+                    one["default"] = {**given, **one.get("default", {})}
             fields = entry["config"]["fields"]
             for name in sorted(names - set(fields) - set(entry["config"].get("configs", {})) - set(entry["config"].get("aliases", {}))):
                 value = default.__dict__.get(name, defaults.MISSING)
@@ -283,8 +353,11 @@ def outline_unproven(found, trusted=()):
     for name in sorted(names):
         proof = found["proof"].get(name)
         key = short(name)
-        if proof and proof["configs"] and not proof["different"] or name in trusted and key in file["classes"]:
+        if proof and proof["configs"] and not proof["different"]:
             states[name] = ("proven", "")
+            continue
+        if name in trusted and key in file["classes"]:
+            states[name] = ("golden", "differs on some unseen configs; equal to the golden skeleton")
             continue
         if key in file["classes"] and name not in found["proof"]:
             states[name] = ("part", "only as a part of another class: " + found["unbuildable"].get(name, found["unexplained"].get(name, ""))[:120])
@@ -319,12 +392,12 @@ def coverage(covered, found_of):
     for folder, names in reference.families().items():
         for m in names:
             types[m] = folder
-    counts = {"model_types": len(types), "types_proven": 0, "types_outlined": 0, "types_without_data": 0, "classes_proven": 0, "classes_part": 0, "classes_outlined": 0, "configs_tried": 0, "differences": 0}
+    counts = {"model_types": len(types), "types_proven": 0, "types_outlined": 0, "types_without_data": 0, "classes_proven": 0, "classes_as_golden_only": 0, "classes_part": 0, "classes_outlined": 0, "configs_tried": 0, "differences": 0}
     not_proven = {}
     for folder, states in covered.items():
         for name, (state, reason) in states.items():
-            counts[{"proven": "classes_proven", "part": "classes_part", "outline": "classes_outlined"}[state]] += 1
-            if state == "outline":
+            counts[{"proven": "classes_proven", "golden": "classes_as_golden_only", "part": "classes_part", "outline": "classes_outlined"}[state]] += 1
+            if state in ("outline", "golden"):
                 not_proven.setdefault(folder, {})[name] = reason
             proof = found_of[folder]["proof"].get(name)
             if proof and state == "proven":
@@ -334,7 +407,7 @@ def coverage(covered, found_of):
         states = covered.get(folder)
         if states is None:
             counts["types_without_data"] += 1
-        elif any(s == "outline" for s, _ in states.values()):
+        elif any(s in ("outline", "golden") for s, _ in states.values()):
             counts["types_outlined"] += 1
         else:
             counts["types_proven"] += 1
