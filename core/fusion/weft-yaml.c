@@ -203,8 +203,8 @@ check_events (const gchar *text, gsize length, const gchar *where, GError **erro
       if (depth > MAX_YAML_DEPTH)
         return refuse (&reading, mark, WEFT_ERROR_LIMIT, "nested deeper than 64 levels", NULL, error) != NULL;
       if (n_documents > 1)
-        return refuse (&reading, mark, WEFT_ERROR_FORMAT, "a second document begins; expected one", NULL,
-                       error)
+        return refuse (&reading, mark, WEFT_ERROR_FORMAT,
+                       "a second document begins here; expected one document", NULL, error)
                != NULL;
     }
   return TRUE;

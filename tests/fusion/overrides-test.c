@@ -22,7 +22,7 @@ static const struct
   { "empty", "", 0, WEFT_ERROR_FORMAT, "o.yaml: the document is empty" },
   { "two-documents", "- match: a\n  replace_module: {_target_: p.C}\n---\n- match: b\n", 0, WEFT_ERROR_FORMAT,
     "o.yaml:3:1: a second document begins" },
-  { "broken-second-document", "[]\n---\n- [\n", 0, WEFT_ERROR_FORMAT, "no valid YAML" },
+  { "broken-second-document", "[]\n---\n- [\n", 0, WEFT_ERROR_FORMAT, "a second document begins" },
   { "end-of-document", "- match: a\n  replace_module: {_target_: p.C}\n...\n", 1, 0, NULL },
   { "key-with-nul", "- \"match\\0x\": a\n", 0, WEFT_ERROR_FORMAT, "o.yaml:1:3: a key must be a text" },
   { "byte-order-mark", "\xEF\xBB\xBF- match: a\n  replace_module: {_target_: p.C}\n", 1, 0, NULL },

@@ -61,6 +61,7 @@ class FailuresTest(unittest.TestCase):
         self.make_source()
         for words, message in (
                 (("--model-type", "nosuch"), "there is no mapping 'nosuch'"),
+                (("--strict", ""), "'' is nothing to be strict about"),
                 (("--strict", "missing,nonsense"), "'nonsense' is nothing to be strict about"),
                 (("--strict", "all", "--allow-missing"), "contradict each other"),
                 (("--adapter-name", "x"), "--adapter-name goes with --base")):
