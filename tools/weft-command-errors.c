@@ -45,11 +45,23 @@ measure (WeftLoadPlan *plan, WeftCommandCall *call, GError **error)
 }
 
 static void
-append_number (GString *text, const gchar *format, gdouble number)
+append_number (GString *text, const gchar *before, const gchar *format, gdouble number, const gchar *after)
 {
   gchar digits[G_ASCII_DTOSTR_BUF_SIZE];
 
+  g_string_append (text, before);
   g_string_append (text, g_ascii_formatd (digits, sizeof digits, format, number));
+  g_string_append (text, after);
+}
+
+/* JSON has no infinity and no NaN. */
+static void
+append_member (GString *text, const gchar *before, const gchar *format, gdouble number, const gchar *after)
+{
+  if (isfinite (number))
+    append_number (text, before, format, number, after);
+  else
+    g_string_append_printf (text, "%snull%s", before, after);
 }
 
 static gchar *
@@ -63,10 +75,9 @@ make_table (GArray *rows)
       const Row *row = &g_array_index (rows, Row, i);
 
       g_string_append_printf (text, "%-64s ", row->name);
-      append_number (text, "%12.4g", row->max_abs);
-      append_number (text, " %12.4g", row->relative_rms);
-      append_number (text, " %10.2f", row->sqnr);
-      g_string_append_c (text, '\n');
+      append_number (text, "", "%12.4g", row->max_abs, "");
+      append_number (text, " ", "%12.4g", row->relative_rms, "");
+      append_number (text, " ", "%10.2f", row->sqnr, "\n");
     }
   return g_string_free (text, FALSE);
 }
@@ -82,13 +93,9 @@ make_json (GArray *rows)
 
       g_string_append (text, i > 0 ? ",\n  {\"name\": " : "\n  {\"name\": ");
       weft_json_append_text (text, row->name, FALSE);
-      append_number (text, ", \"max_abs\": %.9g", row->max_abs);
-      append_number (text, ", \"relative_rms\": %.9g", row->relative_rms);
-      /* JSON has no infinity. */
-      if (isfinite (row->sqnr))
-        append_number (text, ", \"sqnr_db\": %.6g}", row->sqnr);
-      else
-        g_string_append (text, ", \"sqnr_db\": null}");
+      append_member (text, ", \"max_abs\": ", "%.9g", row->max_abs, "");
+      append_member (text, ", \"relative_rms\": ", "%.9g", row->relative_rms, "");
+      append_member (text, ", \"sqnr_db\": ", "%.6g", row->sqnr, "}");
     }
   g_string_append (text, "\n]\n");
   return g_string_free (text, FALSE);
@@ -104,10 +111,10 @@ append_bar (GString *text, const Row *row, guint i, gdouble scale_db)
   g_string_append_printf (text, "<text x=\"%d\" y=\"%u\" text-anchor=\"end\">%s</text>\n", NAME_WIDTH - 8,
                           y + BAR_HEIGHT - 3, name);
   g_string_append_printf (text, "<rect x=\"%d\" y=\"%u\" height=\"%d\" width=\"", NAME_WIDTH, y, BAR_HEIGHT);
-  append_number (text, "%.1f\" fill=\"#4878a8\"/>\n", shown / scale_db * PLOT_WIDTH);
+  append_number (text, "", "%.1f", shown / scale_db * PLOT_WIDTH, "\" fill=\"#4878a8\"/>\n");
   g_string_append_printf (text, "<text y=\"%u\" x=\"", y + BAR_HEIGHT - 3);
-  append_number (text, "%.1f\">", NAME_WIDTH + shown / scale_db * PLOT_WIDTH + 6);
-  append_number (text, "%.2f</text>\n", row->sqnr);
+  append_number (text, "", "%.1f", NAME_WIDTH + shown / scale_db * PLOT_WIDTH + 6, "\">");
+  append_number (text, "", "%.2f", row->sqnr, "</text>\n");
 }
 
 static gchar *

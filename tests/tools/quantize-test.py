@@ -36,7 +36,7 @@ class QuantizeTest(unittest.TestCase):
         self.root = tempfile.mkdtemp(prefix="weft-quantize.")
         self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
         self.source, self.out, self.back = (os.path.join(self.root, name) for name in ("source", "out", "back"))
-        self.weft_file = os.path.join(self.root, "model.gguf")
+        self.gguf_file = os.path.join(self.root, "model.gguf")
 
     def weft(self, *words, code=0):
         result = subprocess.run([WEFT, *words], capture_output=True, text=True, timeout=120, check=False)
@@ -54,9 +54,18 @@ class QuantizeTest(unittest.TestCase):
             out, report = f"{self.out}{i}", os.path.join(self.root, f"{i}.json")
             self.weft("quantize", self.source, "-o", out, "--error-report", report, "-s", *words)
             self.weft("verify", out)
-            self.assertTrue(os.path.exists(report), words)
-            self.weft("dequantize", out, "-o", f"{self.back}{i}")
+            with open(report, encoding="utf-8") as file:
+                self.assertIn(NAME, json.dumps(json.load(file)))
+            self.weft("dequantize", out, "-o", f"{self.back}{i}", "-d", "BF16")
             self.assertIn("equal", self.weft("diff", "--names", self.source, f"{self.back}{i}").stderr)
+
+    def test_error_report_as_table_and_plot(self):
+        self.make()
+        for ending, found in (("svg", "</svg>"), ("txt", NAME)):
+            report = os.path.join(self.root, "report." + ending)
+            self.weft("quantize", self.source, "-o", self.out, "--force", "--error-report", report, "-s", "fp8-block")
+            with open(report, encoding="utf-8") as file:
+                self.assertIn(found, file.read())
 
     def test_source_is_converted_again(self):
         self.make()
@@ -89,22 +98,22 @@ class QuantizeTest(unittest.TestCase):
             self.assertFalse(os.path.exists(self.out))
 
     def write_gguf(self, *words):
-        with open(self.weft_file, "wb") as file:
+        with open(self.gguf_file, "wb") as file:
             file.write(gguf(*words))
 
     def test_gguf_is_not_written(self):
         self.write_gguf("w")
-        self.assertIn("lose their types", self.weft("convert", self.weft_file, "-o", self.out, code=1).stderr)
-        self.assertIn("not reversible", self.weft("dequantize", self.weft_file, "-o", self.out).stderr)
+        self.assertIn("lose their types", self.weft("convert", self.gguf_file, "-o", self.out, code=1).stderr)
+        self.assertIn("not reversible", self.weft("dequantize", self.gguf_file, "-o", self.out).stderr)
         self.weft("revert", self.out, "-o", self.back, code=1)
 
     def test_gguf_tensor_with_a_name_of_metadata(self):
         self.write_gguf("format")
-        self.weft("dequantize", self.weft_file, "-o", self.out, code=1)
+        self.weft("dequantize", self.gguf_file, "-o", self.out, code=1)
 
     def test_gguf_with_more_texts_than_memory_is_for(self):
         self.write_gguf("w", text("a") + struct.pack("<IIQ", 9, 8, 1 << 23) + bytes(8 << 23))
-        self.assertIn("expected up to", self.weft("inspect", self.weft_file, code=1).stderr)
+        self.assertIn("expected up to", self.weft("inspect", self.gguf_file, code=1).stderr)
 
 
 if __name__ == "__main__":
