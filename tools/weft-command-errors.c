@@ -44,6 +44,7 @@ measure (WeftLoadPlan *plan, WeftCommandCall *call, GError **error)
   return g_steal_pointer (&rows);
 }
 
+/* @format is that of the number alone. */
 static void
 append_number (GString *text, const gchar *before, const gchar *format, gdouble number, const gchar *after)
 {
@@ -52,16 +53,6 @@ append_number (GString *text, const gchar *before, const gchar *format, gdouble 
   g_string_append (text, before);
   g_string_append (text, g_ascii_formatd (digits, sizeof digits, format, number));
   g_string_append (text, after);
-}
-
-/* JSON has no infinity and no NaN. */
-static void
-append_member (GString *text, const gchar *before, const gchar *format, gdouble number, const gchar *after)
-{
-  if (isfinite (number))
-    append_number (text, before, format, number, after);
-  else
-    g_string_append_printf (text, "%snull%s", before, after);
 }
 
 static gchar *
@@ -74,12 +65,22 @@ make_table (GArray *rows)
     {
       const Row *row = &g_array_index (rows, Row, i);
 
-      g_string_append_printf (text, "%-64s ", row->name);
-      append_number (text, "", "%12.4g", row->max_abs, "");
+      g_string_append_printf (text, "%-64s", row->name);
+      append_number (text, " ", "%12.4g", row->max_abs, "");
       append_number (text, " ", "%12.4g", row->relative_rms, "");
       append_number (text, " ", "%10.2f", row->sqnr, "\n");
     }
   return g_string_free (text, FALSE);
+}
+
+/* JSON has no infinity, and no NaN. */
+static void
+append_member (GString *json, const gchar *before, const gchar *format, gdouble number, const gchar *after)
+{
+  if (isfinite (number))
+    append_number (json, before, format, number, after);
+  else
+    g_string_append_printf (json, "%snull%s", before, after);
 }
 
 static gchar *
@@ -105,7 +106,7 @@ static void
 append_bar (GString *text, const Row *row, guint i, gdouble scale_db)
 {
   guint y = MARGIN + i * (BAR_HEIGHT + BAR_GAP);
-  gdouble shown = CLAMP (row->sqnr, 0, scale_db);
+  gdouble shown = isnan (row->sqnr) ? 0 : CLAMP (row->sqnr, 0, scale_db);
   g_autofree gchar *name = g_markup_escape_text (row->name, -1);
 
   g_string_append_printf (text, "<text x=\"%d\" y=\"%u\" text-anchor=\"end\">%s</text>\n", NAME_WIDTH - 8,

@@ -81,7 +81,7 @@ show_family (WeftCommandCall *call, const gchar *name, WeftReplacementExecutor *
   g_auto (GStrv) modules =
       executor != NULL ? weft_replacement_executor_discover (executor, name, &reason, error) : NULL;
 
-  if (executor != NULL && modules == NULL)
+  if (type == G_TYPE_INVALID || (executor != NULL && modules == NULL))
     return FALSE;
   if (!call->is_json)
     {
@@ -104,22 +104,29 @@ show_family (WeftCommandCall *call, const gchar *name, WeftReplacementExecutor *
   return TRUE;
 }
 
+/* The modules of the model that is planned, before anything is replaced. */
+static WeftModuleTree *
+get_modules (WeftCommandCall *call, WeftLoadPlan *plan, GError **error)
+{
+  WeftModuleTree *tree = weft_load_plan_get_module_tree (plan);
+
+  if (tree != NULL && weft_module_tree_has_tensors (tree))
+    return tree;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
+               "%s: what modules the model has is not known; give --module-tree", call->arguments[0]);
+  return NULL;
+}
+
 /* Families look at the modules of a model. */
 static WeftReplacementExecutor *
 open_executor (WeftCommandCall *call, GError **error)
 {
   static const WeftCommandFusion without = { .is_without = TRUE };
   g_autoptr (WeftLoadPlan) plan = make_plan (call, &without, error);
-  WeftModuleTree *tree = plan != NULL ? weft_load_plan_get_module_tree (plan) : NULL;
+  WeftModuleTree *tree = plan != NULL ? get_modules (call, plan, error) : NULL;
 
-  if (plan == NULL)
+  if (tree == NULL)
     return NULL;
-  if (tree == NULL || !weft_module_tree_has_tensors (tree))
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
-                   "%s: what modules the model has is not known; give --module-tree", call->arguments[0]);
-      return NULL;
-    }
   return weft_replacement_executor_new (
       tree, weft_checkpoint_get_config (weft_load_plan_get_checkpoint (plan)), call->arguments[0]);
 }
@@ -162,12 +169,15 @@ print_modules (JsonArray *modules)
 }
 
 static gint
-show_tree (WeftLoadPlan *plan)
+show_tree (WeftCommandCall *call, WeftLoadPlan *plan, GError **error)
 {
   WeftReplacementExecutor *fusion = weft_load_plan_get_fusion (plan);
-  g_autoptr (JsonNode) root = weft_module_tree_to_json (
-      fusion != NULL ? weft_replacement_executor_get_tree (fusion) : weft_load_plan_get_module_tree (plan));
+  WeftModuleTree *tree = get_modules (call, plan, error);
+  g_autoptr (JsonNode) root = NULL;
 
+  if (tree == NULL)
+    return WEFT_COMMAND_FAILED;
+  root = weft_module_tree_to_json (fusion != NULL ? weft_replacement_executor_get_tree (fusion) : tree);
   weft_command_print_json (root);
   return WEFT_COMMAND_DONE;
 }
@@ -187,8 +197,10 @@ show_plan (WeftCommandCall *call, GError **error)
   plan = make_plan (call, &options->fusion, error);
   if (plan == NULL)
     return WEFT_COMMAND_FAILED;
-  if (options->wants_tree && weft_load_plan_get_module_tree (plan) != NULL)
-    return show_tree (plan);
+  if (options->wants_tree)
+    return show_tree (call, plan, error);
+  /* Why what is stored is not done is there. */
+  weft_command_print_report (call, weft_load_plan_get_report (plan), FALSE);
   root =
       weft_load_plan_get_fusion (plan) != NULL
           ? weft_replacement_executor_to_json (weft_load_plan_get_fusion (plan))
@@ -214,7 +226,13 @@ run_fusions (WeftCommandCall *call, GError **error)
 {
   const FusionsOptions *options = call->options;
 
-  return options->wants_plan || options->wants_tree ? show_plan (call, error) : list_families (call, error);
+  if (options->wants_plan || options->wants_tree)
+    return show_plan (call, error);
+  if (options->fusion.fusions == NULL && options->fusion.fusion_config == NULL
+      && options->fusion.plan_overrides == NULL && !options->fusion.is_without)
+    return list_families (call, error);
+  weft_command_set_usage_error (error, "what is to be replaced goes with --plan or --tree");
+  return WEFT_COMMAND_FAILED;
 }
 
 const WeftCommandEntry weft_fusions_command = {

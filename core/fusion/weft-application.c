@@ -298,7 +298,10 @@ install (GArray *parts, WeftAppliedState *state, GError **error)
       const Part *part = &g_array_index (parts, Part, i);
 
       if (!add_patch (part, patches, error) || !add_rules (part, state, error))
-        return FALSE;
+        {
+          prefix_part (error, part);
+          return FALSE;
+        }
       add_styles (part, state);
     }
   g_set_object (&state->patches, patches);

@@ -76,7 +76,8 @@ put_tensor (WeftModule *fused, WeftModule *module, const gchar *name, WeftTensor
     weft_module_set_child (fused, child_name, child);
 }
 
-/* Removes a tensor, and the modules below @fused that have none left. */
+/* Removes a tensor, and the modules below @fused that have none left. A skeleton may leave out modules: their tensors are those of the
+ * module above, under a dotted name. */
 static void
 remove_tensor (WeftModule *fused, const gchar *name)
 {
@@ -86,13 +87,11 @@ remove_tensor (WeftModule *fused, const gchar *name)
   g_autoptr (WeftModule) child = NULL;
   g_auto (GStrv) left = NULL;
 
-  if (child_name == NULL)
+  if (known == NULL)
     {
       weft_module_remove_tensor (fused, name);
       return;
     }
-  if (known == NULL)
-    return;
   child = weft_module_copy (known);
   remove_tensor (child, rest);
   left = weft_module_list_tensors (child);

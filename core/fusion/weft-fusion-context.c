@@ -117,8 +117,8 @@ weft_fusion_context_get_where (WeftFusionContext *self)
  * @self: a context
  * @dotted_path: where in the config, such as `vision_config.patch_size`
  *
- * Looks into the config of the model, then into that of the sub-model that the module belongs to, with the defaults of its
- * model type.
+ * Looks into the config of the sub-model that the module belongs to, with the defaults of its model type, then into that of the
+ * whole model: both may have a field of one name, such as the number of heads.
  *
  * Returns: (transfer full) (nullable): what is there
  * Since: 1.0
@@ -126,12 +126,11 @@ weft_fusion_context_get_where (WeftFusionContext *self)
 JsonNode *
 weft_fusion_context_lookup (WeftFusionContext *self, const gchar *dotted_path)
 {
-  JsonNode *node = weft_json_lookup (self->config, dotted_path);
-  WeftModelConfig *config = node == NULL ? weft_module_get_config (self->module) : NULL;
+  WeftModelConfig *nearest = weft_module_get_config (self->module);
+  JsonNode *found = nearest != NULL ? weft_model_config_lookup (nearest, dotted_path, NULL) : NULL;
+  JsonNode *node = found == NULL ? weft_json_lookup (self->config, dotted_path) : NULL;
 
-  if (node != NULL)
-    return json_node_ref (node);
-  return config != NULL ? weft_model_config_lookup (config, dotted_path, NULL) : NULL;
+  return node != NULL ? json_node_ref (node) : found;
 }
 
 /**

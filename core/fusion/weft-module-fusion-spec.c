@@ -305,7 +305,11 @@ weft_module_fusion_spec_list_parallel_styles (WeftModuleFusionSpec *self, WeftFu
   if (styles != NULL)
     g_variant_take_ref (styles);
   if (styles != NULL && !g_variant_is_of_type (styles, G_VARIANT_TYPE ("a{ss}")))
-    g_clear_pointer (&styles, g_variant_unref);
+    {
+      g_critical ("%s: list_parallel_styles gave a %s, expected a{ss}",
+                  weft_module_fusion_spec_get_name (self), g_variant_get_type_string (styles));
+      g_clear_pointer (&styles, g_variant_unref);
+    }
   return styles;
 }
 
@@ -332,7 +336,7 @@ parse_operations (const gchar *text, GError **error)
       JsonNode *type = weft_json_lookup (element, "type");
       WeftConversionOps *op;
 
-      if (type == NULL || json_node_get_string (type) == NULL)
+      if (type == NULL || !JSON_NODE_HOLDS_VALUE (type) || json_node_get_value_type (type) != G_TYPE_STRING)
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "operations[%u] has no 'type'", i);
           return NULL;

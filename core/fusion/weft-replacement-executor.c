@@ -491,7 +491,7 @@ weft_replacement_executor_list_replaced (WeftReplacementExecutor *self)
  * weft_replacement_executor_dup_parallel_styles:
  * @self: an executor
  *
- * Returns: (transfer full): a dictionary (`a{ss}`) from full tensor names that families made to their styles
+ * Returns: (transfer full): a dictionary (`a{ss}`) from the paths of modules and tensors that families made to their styles
  * Since: 1.0
  */
 GVariant *

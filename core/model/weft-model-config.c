@@ -342,6 +342,35 @@ merge_defaults (JsonObject *written, JsonObject *defaults)
   return merged;
 }
 
+/* The fields of this config that may be those of one that would be nested in it: published configs of some types are flat. */
+static JsonObject *
+take_flat_fields (WeftModelConfig *self)
+{
+  JsonObject *configs = weft_architecture_get_config_section (self->architecture, "configs");
+  g_autoptr (GList) names = json_object_get_members (self->object);
+  JsonObject *fields = json_object_new ();
+
+  for (GList *name = names; name != NULL; name = name->next)
+    if (!json_object_has_member (configs, name->data) && strcmp (name->data, "model_type") != 0
+        && strcmp (name->data, "architectures") != 0)
+      json_object_set_member (fields, name->data, json_object_dup_member (self->object, name->data));
+  return fields;
+}
+
+/* What a config is made of that is absent. */
+static JsonObject *
+make_absent (WeftModelConfig *self, JsonObject *rule)
+{
+  JsonObject *fallback = weft_architecture_get_object (rule, "default");
+  g_autoptr (JsonObject) defaults = fallback != NULL ? json_object_ref (fallback) : json_object_new ();
+  g_autoptr (JsonObject) fields = NULL;
+
+  if (!weft_architecture_get_flag (rule, "flat", FALSE))
+    return g_steal_pointer (&defaults);
+  fields = take_flat_fields (self);
+  return merge_defaults (fields, defaults);
+}
+
 /* A config in this one. The rule says of which model type it is, whether the file may name another, and what an absent one is. */
 static gboolean
 find_nested (WeftModelConfig *self, const gchar *name, JsonObject *rule, WeftValue *value, GError **error)
@@ -357,7 +386,7 @@ find_nested (WeftModelConfig *self, const gchar *name, JsonObject *rule, WeftVal
     {
       if (weft_architecture_get_flag (rule, "null", FALSE))
         return TRUE;
-      object = fallback != NULL ? json_object_ref (fallback) : json_object_new ();
+      object = make_absent (self, rule);
       return make_nested (self, name, object, model_type, value, error);
     }
   if (!JSON_NODE_HOLDS_OBJECT (written))

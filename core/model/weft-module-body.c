@@ -127,7 +127,8 @@ weft_module_bases_new (const gchar *const *names)
 void
 weft_module_body_set_class (WeftModuleBody *self, const gchar *class_name, GPtrArray *bases)
 {
-  g_autoptr (GPtrArray) old = self->bases;
+  /* Released last: the new ones may be the same. */
+  g_autoptr (GPtrArray) old G_GNUC_UNUSED = self->bases;
 
   g_ref_string_release (self->class_name);
   self->class_name = g_ref_string_new (class_name);

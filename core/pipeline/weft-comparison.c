@@ -7,6 +7,7 @@
 #include "base/weft-json.h"
 #include "base/weft-text.h"
 #include "pipeline/weft-load-plan.h"
+#include "pipeline/weft-provenance-private.h"
 #include "pipeline/weft-report-row.h"
 #include "pipeline/weft-revert-plan.h"
 #include "pipeline/weft-tensor-pair-private.h"
@@ -30,6 +31,8 @@ typedef struct
   WeftCheckpoint *checkpoint; /* (nullable): a side may be a mere state dict */
   WeftStateDict *layouts[N_LAYOUTS];
   gboolean is_tried[N_LAYOUTS];
+  /* Why the side cannot be brought to a layout. */
+  GError *failures[N_LAYOUTS];
   Layout layout;
 } Side;
 
@@ -107,7 +110,10 @@ weft_comparison_finalize (GObject *object)
     {
       g_clear_object (&self->sides[i].checkpoint);
       for (guint k = 0; k < N_LAYOUTS; k++)
-        g_clear_object (&self->sides[i].layouts[k]);
+        {
+          g_clear_object (&self->sides[i].layouts[k]);
+          g_clear_error (&self->sides[i].failures[k]);
+        }
     }
   g_array_unref (self->pairs);
   g_ptr_array_unref (self->differences);
@@ -142,18 +148,18 @@ add_difference (WeftComparison *self, WeftDifferenceKind kind, const gchar *name
 }
 
 static WeftStateDict *
-convert (WeftComparison *self, WeftCheckpoint *checkpoint)
+convert (WeftComparison *self, WeftCheckpoint *checkpoint, GError **error)
 {
-  g_autoptr (WeftLoadPlan) plan = weft_load_plan_new (checkpoint, self->options, NULL);
+  g_autoptr (WeftLoadPlan) plan = weft_load_plan_new (checkpoint, self->options, error);
 
   return plan != NULL ? g_object_ref (weft_load_plan_get_outputs (plan)) : NULL;
 }
 
 static WeftStateDict *
-revert (WeftComparison *self, WeftCheckpoint *checkpoint)
+revert (WeftComparison *self, WeftCheckpoint *checkpoint, GError **error)
 {
   g_autoptr (WeftRevertPlan) plan =
-      weft_revert_plan_new (checkpoint, self->options, WEFT_REVERT_FLAGS_NONE, NULL);
+      weft_revert_plan_new (checkpoint, self->options, WEFT_REVERT_FLAGS_NONE, error);
 
   return plan != NULL ? g_object_ref (weft_revert_plan_get_outputs (plan)) : NULL;
 }
@@ -169,9 +175,9 @@ get_layout (WeftComparison *self, guint side_number, Layout layout)
       if (layout == LAYOUT_STORED)
         side->layouts[layout] = g_object_ref (weft_checkpoint_get_state_dict (side->checkpoint));
       else if (layout == LAYOUT_CONVERTED)
-        side->layouts[layout] = convert (self, side->checkpoint);
+        side->layouts[layout] = convert (self, side->checkpoint, &side->failures[layout]);
       else
-        side->layouts[layout] = revert (self, side->checkpoint);
+        side->layouts[layout] = revert (self, side->checkpoint, &side->failures[layout]);
     }
   side->is_tried[layout] = TRUE;
   return side->layouts[layout];
@@ -202,10 +208,9 @@ count_header_differences (WeftStateDict *a, WeftStateDict *b)
 static gboolean
 has_record (const Side *side)
 {
-  const gchar *folder = weft_checkpoint_get_folder (side->checkpoint);
-  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+  g_autofree gchar *path = weft_provenance_find (side->checkpoint);
 
-  return path != NULL && g_file_test (path, G_FILE_TEST_IS_REGULAR);
+  return path != NULL;
 }
 
 /* A conversion may change values and no name, so a record on one side alone is believed first. Then come the layouts as
@@ -286,6 +291,23 @@ compare_headers (WeftComparison *self)
   self->n_compared = self->pairs->len;
 }
 
+/* Checkpoints that differ may do so because one could not be brought to the layout of the other. That one without a record
+ * cannot be reverted says nothing. */
+static void
+note_failures (WeftComparison *self)
+{
+  for (guint i = 0; self->differences->len > 0 && i < G_N_ELEMENTS (self->sides); i++)
+    {
+      const Side *side = &self->sides[i];
+
+      for (guint k = 0; k < N_LAYOUTS; k++)
+        if (side->failures[k] != NULL && (k == LAYOUT_CONVERTED || has_record (side)))
+          g_ptr_array_add (self->notes,
+                           g_strdup_printf ("%s cannot be compared as %s: %s", i == 0 ? "A" : "B",
+                                            layout_names[k], side->failures[k]->message));
+    }
+}
+
 /* All metadata of the files of a checkpoint. */
 static GHashTable *
 collect_metadata (WeftCheckpoint *checkpoint)
@@ -359,9 +381,10 @@ WeftComparison *
 weft_comparison_new (WeftCheckpoint *a, WeftCheckpoint *b, WeftLoadOptions *options,
                      WeftComparisonFlags flags, GError **error)
 {
-  WeftComparison *self = g_object_new (WEFT_TYPE_COMPARISON, NULL);
+  WeftComparison *self;
 
   g_return_val_if_fail (WEFT_IS_CHECKPOINT (a) && WEFT_IS_CHECKPOINT (b), NULL);
+  self = g_object_new (WEFT_TYPE_COMPARISON, NULL);
   self->options = options != NULL ? g_object_ref (options) : weft_load_options_new ();
   self->flags = flags;
   self->sides[0].checkpoint = g_object_ref (a);
@@ -370,6 +393,7 @@ weft_comparison_new (WeftCheckpoint *a, WeftCheckpoint *b, WeftLoadOptions *opti
     {
       choose_layouts (self);
       compare_headers (self);
+      note_failures (self);
       note_metadata (self);
     }
   return self;
@@ -593,6 +617,7 @@ weft_comparison_execute_full (WeftComparison *self, const WeftTransferOptions *o
 {
   WeftTensorPair *pairs = (WeftTensorPair *) (gpointer) self->pairs->data;
   guint n_pairs = self->pairs->len;
+  gboolean was_equal = weft_comparison_is_equal (self);
 
   if ((self->flags & WEFT_COMPARISON_FLAGS_BYTES) != 0)
     return compare_files (self, cancellable, error);
@@ -601,6 +626,8 @@ weft_comparison_execute_full (WeftComparison *self, const WeftTransferOptions *o
   for (guint i = 0; i < n_pairs; i++)
     if (pairs[i].n_different > 0)
       add_values (self, &pairs[i]);
+  if (was_equal)
+    note_failures (self);
   g_array_set_size (self->pairs, 0);
   return TRUE;
 }
@@ -679,7 +706,8 @@ weft_comparison_list_differences (WeftComparison *self)
  * weft_comparison_list_notes:
  * @self: a comparison
  *
- * Returns: (transfer full): sentences on metadata and config, which do not make checkpoints different
+ * Returns: (transfer full): sentences on metadata and config, which do not make checkpoints different, and on layouts that a
+ *   checkpoint could not be brought to
  * Since: 1.0
  */
 GStrv

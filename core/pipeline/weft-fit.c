@@ -145,16 +145,16 @@ describe_sub_model (GPtrArray *names, GHashTable *model_keys, WeftModuleTree *tr
 }
 
 /* How many of the rules of a mapping the names meet, converters counting most: they name what is special of a model. */
-static guint
+static guint64
 score_mapping (WeftTransformList *rules, GPtrArray *names, guint *n_used)
 {
   guint n_rules = weft_transform_list_get_n_transforms (rules);
-  guint score = 0;
+  guint64 score = 0;
 
   *n_used = 0;
   for (guint i = 0; i < names->len; i++)
     {
-      g_autoptr (WeftRenamedKey) renamed =
+      g_autoptr (WeftRenamedKey) renamed G_GNUC_UNUSED =
           weft_transform_list_rename_key (rules, names->pdata[i], NULL, NULL, NULL);
     }
   for (guint i = 0; i < n_rules; i++)
@@ -164,13 +164,13 @@ score_mapping (WeftTransformList *rules, GPtrArray *names, guint *n_used)
         score += weft_transform_list_is_converter (rules, i) ? 3 : 1;
       }
   /* Rules that are not met count twice against it; a mapping that is met half is no likely one. */
-  return *n_used * 2 > n_rules ? score * *n_used * *n_used * SCORE_SCALE / (n_rules * n_rules) : 0;
+  return *n_used * 2 > n_rules ? score * *n_used * *n_used * SCORE_SCALE / ((guint64) n_rules * n_rules) : 0;
 }
 
 typedef struct
 {
   const gchar *name;
-  guint score;
+  guint64 score;
   guint n_used;
   guint n_rules;
 } Candidate;

@@ -7,6 +7,10 @@
 
 /* Compiles and applies what the options ask for or config.json stores to the skeleton. The names of both forms count as the model's. */
 gboolean weft_fusion_stages_prepare (WeftLoadPlan *self, GError **error);
+/* The name of a fused tensor that the checkpoint holds, where the mapping takes @key for a published one and makes @renamed of it; NULL
+ * without an error if there is no such doubt. */
+gchar *weft_fusion_stages_keep_fused_name (WeftLoadPlan *self, const gchar *key, const gchar *renamed,
+                                           GError **error);
 /* Takes fused tensors of the checkpoint back. */
 gboolean weft_fusion_stages_take_back (WeftLoadPlan *self, GError **error);
 /* Fuses. */

@@ -5,6 +5,7 @@
 
 #include "base/weft-json.h"
 #include "pipeline/weft-output-private.h"
+#include "pipeline/weft-provenance-private.h"
 #include "transform/weft-stage-internal.h"
 
 #define OVERRIDES_PATH "parallelism.plan_overrides"
@@ -66,23 +67,20 @@ open_request (const Request *request, WeftModuleTree *tree, JsonNode *config, co
   return g_steal_pointer (&executor);
 }
 
-/* What a config stores. @overrides is given to the caller. */
+/* The overrides that a config stores; NULL if it stores none. */
 static gboolean
-read_stored (JsonNode *config, const gchar *where, Request *request, WeftPlanOverrides **overrides,
-             GError **error)
+read_stored_overrides (JsonNode *config, const gchar *where, WeftPlanOverrides **overrides, GError **error)
 {
   JsonNode *stored = weft_json_lookup (config, OVERRIDES_PATH);
 
-  *overrides = NULL;
-  if (stored != NULL)
-    {
-      *overrides = weft_plan_overrides_new_from_json (stored, where, error);
-      if (*overrides == NULL)
-        return FALSE;
-    }
-  *request =
-      (Request){ weft_json_lookup (config, "fusion_config"), *overrides, where, WEFT_FUSION_ORIGIN_STORED };
-  return TRUE;
+  *overrides = stored != NULL ? weft_plan_overrides_new_from_json (stored, where, error) : NULL;
+  return stored == NULL || *overrides != NULL;
+}
+
+static Request
+make_stored_request (JsonNode *config, const gchar *where, WeftPlanOverrides *overrides)
+{
+  return (Request){ weft_json_lookup (config, "fusion_config"), overrides, where, WEFT_FUSION_ORIGIN_STORED };
 }
 
 WeftReplacementExecutor *
@@ -92,7 +90,10 @@ weft_fusion_stages_open_stored (WeftModuleTree *tree, JsonNode *config, const gc
   g_autoptr (WeftPlanOverrides) overrides = NULL;
   Request request;
 
-  if (!read_stored (config, where, &request, &overrides, error) || is_empty (&request))
+  if (!read_stored_overrides (config, where, &overrides, error))
+    return NULL;
+  request = make_stored_request (config, where, overrides);
+  if (is_empty (&request))
     return NULL;
   if (!has_skeleton (tree))
     {
@@ -151,16 +152,15 @@ open_asked (WeftLoadPlan *self, const gchar *config_path, GError **error)
   WeftPlanOverrides *overrides = weft_load_options_get_plan_overrides (self->options);
   Request request;
 
-  if (!read_stored (self->config, config_path, &request, &stored_overrides, error))
+  if (overrides == NULL && !read_stored_overrides (self->config, config_path, &stored_overrides, error))
     return FALSE;
+  request = make_stored_request (self->config, config_path, overrides != NULL ? overrides : stored_overrides);
   if (fusion_config != NULL)
     {
       request.fusion_config = fusion_config;
       request.where = weft_load_options_get_fusion_where (self->options);
       request.origin = WEFT_FUSION_ORIGIN_ASKED;
     }
-  if (overrides != NULL)
-    request.overrides = overrides;
   if (is_empty (&request))
     return TRUE;
   if (!has_skeleton (self->tree))
@@ -244,6 +244,40 @@ run_stage (WeftLoadPlan *self, WeftTransformList *rules, GError **error)
   g_set_object (&self->outputs, stage->outputs);
   g_ptr_array_add (self->stages, g_steal_pointer (&stage));
   return TRUE;
+}
+
+/* A conversion of ours writes a record beside what it made; a published checkpoint has none. */
+static gboolean
+has_record (WeftCheckpoint *checkpoint)
+{
+  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+
+  return path != NULL && g_file_test (path, G_FILE_TEST_EXISTS);
+}
+
+gchar *
+weft_fusion_stages_keep_fused_name (WeftLoadPlan *self, const gchar *key, const gchar *renamed,
+                                    GError **error)
+{
+  g_autofree gchar *name = NULL;
+
+  if (self->stored_fusion == NULL)
+    return NULL;
+  name = weft_transform_repair_prefix (key, weft_load_plan_get_base_model_prefix (self), self->model_keys);
+  if (strcmp (name, renamed) == 0
+      || !weft_fusion_stages_is_fused_name (self->stored_fusion, self->tree, name))
+    return NULL;
+  if (has_record (self->checkpoint))
+    return g_steal_pointer (&name);
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+      "%s: '%s' is the name of a published tensor, which the mapping takes to '%s', and of one that the fusions "
+      "stored in config.json make, and no record (" WEFT_PROVENANCE_FILE_NAME
+      ") beside it says which of them it is; if it is published, ask for the fusion (--fusion) instead of storing it "
+      "in config.json; if it is fused, bring the record back",
+      weft_checkpoint_get_path (self->checkpoint), key, renamed);
+  return NULL;
 }
 
 static gboolean

@@ -347,11 +347,19 @@ add_key (WeftLoadPlan *self, guint position, GError **error)
   const gchar *key = get_key (self, position);
   g_autoptr (WeftRenamedKey) renamed = weft_transform_list_rename_key (
       self->transforms, key, weft_load_plan_get_base_model_prefix (self), self->model_keys, error);
+  g_autofree gchar *fused = NULL;
+  g_autoptr (GError) local_error = NULL;
   const gchar *name;
 
   if (renamed == NULL)
     return FALSE;
   name = weft_renamed_key_get_name (renamed);
+  fused = weft_fusion_stages_keep_fused_name (self, key, name, &local_error);
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
   if (*name == '\0' && *key != '\0')
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_PATTERN,
@@ -361,6 +369,8 @@ add_key (WeftLoadPlan *self, guint position, GError **error)
   if (self->model_keys != NULL && !g_hash_table_contains (self->model_keys, name))
     return add_unexpected (self, position, error);
   self->n_known++;
+  if (fused != NULL)
+    return add_plain (self, fused, position, error);
   if (weft_renamed_key_get_converter (renamed) >= 0)
     return collect (self, renamed, position, error);
   return add_plain (self, name, position, error);
@@ -483,22 +493,23 @@ choose_dense_dtype (WeftLoadPlan *self)
   return self->request;
 }
 
-/* Codes of a checkpoint that says nothing of its scales are no dense values. */
+/* A checkpoint of no method that is to be dequantized has values already, unless there are codes in it. */
 static gboolean
-refuse_unknown_codes (WeftLoadPlan *self, GError **error)
+check_no_codes (WeftLoadPlan *self, GError **error)
 {
   for (guint i = 0; i < weft_state_dict_get_n_tensors (self->published); i++)
     {
       WeftDtype dtype = weft_tensor_get_dtype (weft_state_dict_get_tensor (self->published, i));
 
-      if (weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) <= 8)
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-                       "%s: '%s' is stored as %s, and no quantization_config says what its codes mean",
-                       weft_checkpoint_get_path (self->checkpoint),
-                       weft_state_dict_get_name (self->published, i), weft_dtype_get_name (dtype));
-          return FALSE;
-        }
+      if (!weft_dtype_is_floating (dtype) || weft_dtype_get_bits (dtype) > 8)
+        continue;
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_MISSING,
+          "%s: '%s' is stored as %s; nothing says how it is packed: config.json has no quantization_config, "
+          "and no scale belongs to it",
+          weft_checkpoint_get_path (self->checkpoint), weft_state_dict_get_name (self->published, i),
+          weft_dtype_get_name (dtype));
+      return FALSE;
     }
   return TRUE;
 }
@@ -526,7 +537,7 @@ find_packed (WeftLoadPlan *self, GError **error)
     }
   self->published = g_object_ref (stored);
   if (quantizer == NULL)
-    return !is_dequantized || refuse_unknown_codes (self, error);
+    return !is_dequantized || check_no_codes (self, error);
   self->packed = weft_packed_weights_new (quantizer, stored, is_dequantized, error);
   if (self->packed == NULL)
     {

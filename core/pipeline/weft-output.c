@@ -7,9 +7,7 @@
 #include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-provenance-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
-
-/* Where ModelOpt says once more how weights are packed. */
-#define MODELOPT_FILE_NAME "hf_quant_config.json"
+#include "quantize/weft-quantization-config-internal.h"
 
 /* Each output goes to the shard of its first source. */
 static WeftShardLayout *
@@ -59,6 +57,21 @@ hash_plan (GBytes *provenance)
                           (guint64) hash.low64);
 }
 
+static gboolean
+replace_modelopt (WeftLoadPlan *plan, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autofree gchar *text = weft_quantize_stage_edit_modelopt (plan, &local_error);
+  g_autoptr (GBytes) bytes = text != NULL ? g_bytes_new (text, strlen (text)) : NULL;
+
+  if (bytes != NULL)
+    weft_load_plan_replace_file (plan, WEFT_MODELOPT_FILE_NAME, bytes);
+  if (local_error == NULL)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&local_error));
+  return FALSE;
+}
+
 /* The config of the output, in place of that of the source: what was fused, and how weights are packed. */
 static gboolean
 replace_config (WeftLoadPlan *plan, GError **error)
@@ -75,11 +88,12 @@ replace_config (WeftLoadPlan *plan, GError **error)
       g_propagate_error (error, g_steal_pointer (&local_error));
       return FALSE;
     }
-  if (text == NULL)
-    return TRUE;
-  bytes = g_bytes_new (text, strlen (text));
-  weft_load_plan_replace_file (plan, "config.json", bytes);
-  return TRUE;
+  if (text != NULL)
+    {
+      bytes = g_bytes_new (text, strlen (text));
+      weft_load_plan_replace_file (plan, "config.json", bytes);
+    }
+  return replace_modelopt (plan, error);
 }
 
 /* Files beside the weights that are not carried along as they are. */
@@ -115,7 +129,7 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   if (!replace_config (plan, error))
     return FALSE;
   if (weft_load_plan_is_dequantized (plan))
-    weft_safetensors_sink_leave_out (sink, MODELOPT_FILE_NAME);
+    weft_safetensors_sink_leave_out (sink, WEFT_MODELOPT_FILE_NAME);
   provenance = weft_provenance_write (plan, cancellable, error);
   if (provenance == NULL)
     return FALSE;

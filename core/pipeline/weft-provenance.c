@@ -280,16 +280,24 @@ append_dense (GString *json, WeftLoadPlan *plan)
   g_string_append_c (json, ']');
 }
 
+gchar *
+weft_provenance_find (WeftCheckpoint *checkpoint)
+{
+  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+
+  return path != NULL && g_file_test (path, G_FILE_TEST_IS_REGULAR) ? g_steal_pointer (&path) : NULL;
+}
+
 /* What was converted may itself be the output of a conversion: its record is kept, so that it can be reverted further. */
 static gboolean
 append_previous (GString *json, WeftCheckpoint *checkpoint, GError **error)
 {
-  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
-  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+  g_autofree gchar *path = weft_provenance_find (checkpoint);
   g_autofree gchar *text = NULL;
   g_autoptr (GError) local_error = NULL;
 
-  if (path == NULL || !g_file_test (path, G_FILE_TEST_IS_REGULAR))
+  if (path == NULL)
     return TRUE;
   if (!g_file_get_contents (path, &text, NULL, &local_error) || !g_utf8_validate (text, -1, NULL))
     {

@@ -11,5 +11,8 @@ gboolean weft_quantize_stage_run (WeftLoadPlan *plan, GError **error);
  * that changes nothing. */
 gchar *weft_quantize_stage_edit_config (WeftLoadPlan *plan, const gchar *text, GError **error);
 
+/* What ModelOpt says in a file of its own, for an output that is packed still; NULL without an error if that changes nothing. */
+gchar *weft_quantize_stage_edit_modelopt (WeftLoadPlan *plan, GError **error);
+
 /* A config without every word of quantization. */
 gchar *weft_quantize_stage_clean_config (const gchar *text, const gchar *where, GError **error);

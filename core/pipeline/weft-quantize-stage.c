@@ -5,6 +5,7 @@
 
 #include "base/weft-json.h"
 #include "pipeline/weft-carry-private.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 #define CONFIG_FILE_NAME "config.json"
 #define REASON "it is quantized, and codes do not give the values back exactly"
@@ -216,26 +217,24 @@ rename_list (WeftTransformList *rules, JsonArray *array)
   return is_changed ? g_string_free (g_steal_pointer (&json), FALSE) : NULL;
 }
 
-/* Lists of modules get the names that the modules have in the output. */
+/* Lists of modules, members of the object at @path (NULL: there are none), get the names that the modules have in the output. */
 static gchar *
-rename_lists (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **error)
+rename_lists (WeftLoadPlan *plan, const gchar *text, const gchar *path, const gchar *where, GError **error)
 {
   static const gchar *const lists[] = {
     "modules_to_not_convert", "ignored_layers",        "ignore",
     "exclude_modules",        "llm_int8_skip_modules", "modules_to_convert"
   };
-  WeftQuantizationConfig *source =
-      weft_quantizer_get_config (weft_packed_weights_get_quantizer (plan->packed));
-  const gchar *path = weft_quantization_config_get_path (source);
   g_autoptr (WeftTransformList) rules = weft_transform_list_copy (plan->transforms, error);
+  g_autoptr (JsonNode) root = rules != NULL ? weft_json_parse (text, -1, where, error) : NULL;
   g_autofree gchar *edited = g_strdup (text);
 
-  if (rules == NULL)
+  if (root == NULL)
     return NULL;
   for (guint i = 0; path != NULL && i < G_N_ELEMENTS (lists); i++)
     {
-      JsonNode *node = weft_quantization_config_lookup (source, lists[i]);
       g_autofree gchar *list_path = g_strconcat (path, ".", lists[i], NULL);
+      JsonNode *node = weft_json_lookup (root, list_path);
       g_autofree gchar *value = node != NULL && JSON_NODE_HOLDS_ARRAY (node)
                                     ? rename_list (rules, json_node_get_array (node))
                                     : NULL;
@@ -267,10 +266,13 @@ set_scheme (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **
 static gchar *
 edit (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **error)
 {
-  g_autofree gchar *edited = weft_load_plan_is_dequantized (plan)
-                                 ? weft_quantize_stage_clean_config (text, where, error)
-                             : plan->packed != NULL ? rename_lists (plan, text, where, error)
-                                                    : g_strdup (text);
+  WeftQuantizationConfig *source =
+      plan->packed != NULL ? weft_quantizer_get_config (weft_packed_weights_get_quantizer (plan->packed))
+                           : NULL;
+  g_autofree gchar *edited =
+      weft_load_plan_is_dequantized (plan) ? weft_quantize_stage_clean_config (text, where, error)
+      : source != NULL ? rename_lists (plan, text, weft_quantization_config_get_path (source), where, error)
+                       : g_strdup (text);
 
   if (edited == NULL || plan->quantizer == NULL)
     return g_steal_pointer (&edited);
@@ -293,4 +295,19 @@ weft_quantize_stage_edit_config (WeftLoadPlan *plan, const gchar *text, GError *
     text = stored;
   edited = edit (plan, text, path != NULL ? path : CONFIG_FILE_NAME, error);
   return edited == NULL || strcmp (edited, text) != 0 ? g_steal_pointer (&edited) : NULL;
+}
+
+gchar *
+weft_quantize_stage_edit_modelopt (WeftLoadPlan *plan, GError **error)
+{
+  const gchar *folder = weft_checkpoint_get_folder (plan->checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_MODELOPT_FILE_NAME, NULL) : NULL;
+  g_autofree gchar *stored = NULL;
+  g_autofree gchar *edited = NULL;
+
+  if (plan->packed == NULL || weft_load_plan_is_dequantized (plan) || path == NULL
+      || !g_file_get_contents (path, &stored, NULL, NULL))
+    return NULL;
+  edited = rename_lists (plan, stored, WEFT_MODELOPT_MEMBER, path, error);
+  return edited != NULL && strcmp (edited, stored) != 0 ? g_steal_pointer (&edited) : NULL;
 }

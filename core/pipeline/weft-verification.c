@@ -197,21 +197,12 @@ pass_on (GError **failure, GError **error)
   return FALSE;
 }
 
-static gchar *
-find_record (WeftVerification *self)
-{
-  const gchar *folder = weft_checkpoint_get_folder (self->checkpoint);
-  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
-
-  return path != NULL && g_file_test (path, G_FILE_TEST_IS_REGULAR) ? g_steal_pointer (&path) : NULL;
-}
-
 /* The record. There is none (noted under @name), it is broken (the same), or it needs an op or a Weft that is not here,
  * which is an error and no fault of the files: NULL then. */
 static const WeftProvenance *
 get_record (WeftVerification *self, const gchar *name, GError **error)
 {
-  g_autofree gchar *path = find_record (self);
+  g_autofree gchar *path = weft_provenance_find (self->checkpoint);
   g_autoptr (GError) failure = NULL;
 
   if (path == NULL)
@@ -700,7 +691,7 @@ weft_verification_check_round_trip (WeftVerification *self, WeftCheckpoint *sour
 
   if (!can_check (self, name))
     return TRUE;
-  path = find_record (self);
+  path = weft_provenance_find (self->checkpoint);
   if (path != NULL && get_record (self, name, &failure) == NULL)
     return pass_on (&failure, error);
   plan = weft_revert_plan_new (self->checkpoint, options, WEFT_REVERT_FLAGS_NONE, &failure);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quantize/weft-quantization-config.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 #include <string.h>
 
@@ -122,6 +122,26 @@ weft_quantization_config_new_for_scheme (const gchar *scheme, JsonNode *paramete
   return self;
 }
 
+gboolean
+weft_quantization_config_read_modelopt (WeftQuantizationConfig *self, const gchar *folder, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (folder, WEFT_MODELOPT_FILE_NAME, NULL);
+  g_autoptr (JsonNode) root = NULL;
+  JsonNode *node;
+
+  if (weft_quantization_config_is_there (self) || !g_file_test (path, G_FILE_TEST_EXISTS))
+    return TRUE;
+  root = weft_json_load_file (path, error);
+  if (root == NULL)
+    return FALSE;
+  node = weft_json_lookup (root, WEFT_MODELOPT_MEMBER);
+  if (node == NULL || !JSON_NODE_HOLDS_OBJECT (node))
+    return TRUE;
+  json_object_set_string_member (json_node_get_object (node), "quant_method", "modelopt");
+  self->node = json_node_ref (node);
+  return TRUE;
+}
+
 /**
  * weft_quantization_config_add_metadata:
  * @self: a config
@@ -153,7 +173,8 @@ weft_quantization_config_is_there (WeftQuantizationConfig *self)
  * weft_quantization_config_get_path:
  * @self: a config
  *
- * Returns: (nullable): where in `config.json` it stands, such as `text_config.quantization_config`
+ * Returns: (nullable): where in `config.json` it stands, such as `text_config.quantization_config`; %NULL if it does not
+ *   stand there
  * Since: 1.0
  */
 const gchar *

@@ -7,6 +7,7 @@
 
 #include "plugin/weft-plugin-registry.h"
 #include "quantize/weft-packed-weight-private.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 G_DEFINE_INTERFACE (WeftQuantizer, weft_quantizer, G_TYPE_OBJECT)
 
@@ -482,13 +483,14 @@ weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *te
   if (weft_quantization_config_is_there (config))
     {
       const gchar *method = weft_quantization_config_get_method (config);
+      const gchar *path = weft_quantization_config_get_path (config);
       g_autofree gchar *known = list_known ();
 
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
                    method != NULL
                        ? "%s: no plugin knows the quant_method '%s' (known: %s)"
                        : "%s: there is no quant_method%s, and no plugin knows the config (known: %s)",
-                   weft_quantization_config_get_path (config), method != NULL ? method : "", known);
+                   path != NULL ? path : WEFT_MODELOPT_FILE_NAME, method != NULL ? method : "", known);
     }
   return NULL;
 }
@@ -518,8 +520,11 @@ weft_quantizer_new_for_checkpoint (WeftCheckpoint *checkpoint, GError **error)
 {
   g_autoptr (WeftQuantizationConfig) config =
       weft_quantization_config_new (weft_checkpoint_get_config (checkpoint));
+  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
   WeftQuantizer *self;
 
+  if (folder != NULL && !weft_quantization_config_read_modelopt (config, folder, error))
+    return NULL;
   for (guint i = 0; i < weft_checkpoint_get_n_shards (checkpoint); i++)
     {
       WeftShard *shard = weft_checkpoint_get_shard (checkpoint, i);

@@ -652,13 +652,14 @@ take_rounds (const WeftPiece *piece, guint loop, gint64 first, gint64 count, Wef
   memmove (&part->loops[loop], &part->loops[loop + 1], (part->n_loops - loop) * sizeof (WeftLoop));
 }
 
-/* Where to halve a piece whose region is too large: the loop that runs through most blocks, at the border of one if its
- * steps meet it. FALSE if every loop stays within a block. */
+/* Where to halve a piece whose region is too large: the loop on the outermost axis that runs through several blocks, so that
+ * the halves are as contiguous as the whole, at the border of a block if its steps meet it. FALSE if every loop stays within a
+ * block. */
 static gboolean
 kernel_fill_find_cut (const KernelFill *self, const WeftPiece *piece, const WeftRegion *region, guint *loop,
                       gint64 *n_rounds)
 {
-  gint64 most = 1;
+  guint axis = self->rank;
 
   for (guint i = 0; i < piece->n_loops; i++)
     {
@@ -668,13 +669,13 @@ kernel_fill_find_cut (const KernelFill *self, const WeftPiece *piece, const Weft
       gint64 half = piece->loops[i].extent / 2;
       gint64 to_border = (at + half * step) / self->block[k] * self->block[k] - at;
 
-      if (half == 0 || step == 0 || region->extent[k] / self->block[k] <= most)
+      if (half == 0 || step == 0 || k >= axis || region->extent[k] / self->block[k] <= 1)
         continue;
-      most = region->extent[k] / self->block[k];
+      axis = k;
       *loop = i;
       *n_rounds = to_border > 0 && to_border % step == 0 ? to_border / step : half;
     }
-  return most > 1;
+  return axis < self->rank;
 }
 
 /* Whether a localised piece takes all @n_units of a region in their order, and @target is aligned as kernels expect. */
@@ -700,8 +701,8 @@ kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
   WeftRegion region;
   gsize n_bytes;
   guint8 *output;
-  gint64 n_rounds;
-  guint loop;
+  gint64 n_rounds = 0;
+  guint loop = 0;
   gboolean ok;
 
   kernel_fill_get_region (self, piece, &region);

@@ -418,13 +418,25 @@ take_outputs (WeftConversion *self, WeftTensorGroups *result, GError **error)
   return TRUE;
 }
 
+/* FP8 numbers are codes that a scale belongs to. Where one is known they are no plain tensor any more. */
 static WeftTensor *
 read_source (WeftConversion *self, guint i, WeftStateDict *published, WeftDtype read_dtype, GError **error)
 {
-  WeftTensor *tensor = weft_state_dict_get_tensor (published, get_source (self, i)->position);
+  const guint position = get_source (self, i)->position;
+  WeftTensor *tensor = weft_state_dict_get_tensor (published, position);
+  WeftDtype stored = weft_tensor_get_dtype (tensor);
 
-  return read_dtype == WEFT_DTYPE_INVALID ? weft_tensor_ref (tensor)
-                                          : weft_tensor_cast (tensor, read_dtype, error);
+  if (read_dtype == WEFT_DTYPE_INVALID || read_dtype == stored)
+    return weft_tensor_ref (tensor);
+  if (!weft_dtype_is_floating (stored) || weft_dtype_get_bits (stored) > 8)
+    return weft_tensor_cast (tensor, read_dtype, error);
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_MISSING,
+      "'%s' is stored as %s and has no scale that is known, so that its codes are no values of %s; keep them "
+      "with the dtype `keep`, or name the method in quantization_config",
+      weft_state_dict_get_name (published, position), weft_dtype_get_name (stored),
+      weft_dtype_get_name (read_dtype));
+  return NULL;
 }
 
 /* Whether sources for several patterns are there, as a weight and its companions are. */

@@ -21,19 +21,22 @@ made_json (const gchar *text)
 #define MADE_LINEAR(fqn, in, out)                                                         \
   "{'fqn':'" fqn "','class':'Linear','bases':['Module'],'attributes':{'in_features':" #in \
   ",'out_features':" #out ",'bias':false}},"
-#define MADE_LAYER(n)                                                                           \
-  "{'fqn':'model.layers." #n "','class':'TinyLayer'},"                                          \
-  "{'fqn':'model.layers." #n ".mlp','class':'LlamaMLP','bases':['GatedMLP','Module'],"          \
-  "'attributes':{'training':false}}," MADE_LINEAR ("model.layers." #n ".mlp.gate_proj", 32, 48) \
-      MADE_LINEAR ("model.layers." #n ".mlp.up_proj", 32, 48)                                   \
-          MADE_LINEAR ("model.layers." #n ".mlp.down_proj", 48,                                 \
-                       32) "{'fqn':'model.layers." #n ".norm','class':'TinyRMSNorm','bases':['Module']},"
+#define MADE_LAYER(n)                                                                                      \
+  "{'fqn':'model.layers." #n "','class':'TinyLayer'},"                                                     \
+  "{'fqn':'model.layers." #n ".mlp','class':'LlamaMLP','bases':['GatedMLP','Module'],"                     \
+  "'attributes':{'training':false,'call_protocol':'one input'}}," MADE_LINEAR (                            \
+      "model.layers." #n ".mlp.gate_proj", 32, 48) MADE_LINEAR ("model.layers." #n ".mlp.up_proj", 32, 48) \
+      MADE_LINEAR ("model.layers." #n ".mlp.down_proj", 48,                                                \
+                   32) "{'fqn':'model.layers." #n ".norm','class':'TinyRMSNorm','bases':['Module']},"
 #define MADE_TENSOR(name, shape) "{'name':'" name "','shape':" shape ",'dtype':'bfloat16'}"
+#define MADE_BUFFER(name) \
+  "{'name':'" name "','shape':[1],'dtype':'float32','persistent':false,'is_buffer':true}"
 #define MADE_TENSORS(n)                                                                   \
   MADE_TENSOR ("model.layers." #n ".mlp.gate_proj.weight", "[48,32]")                     \
   "," MADE_TENSOR ("model.layers." #n ".mlp.up_proj.weight", "[48,32]") "," MADE_TENSOR ( \
       "model.layers." #n ".mlp.down_proj.weight",                                         \
-      "[32,48]") "," MADE_TENSOR ("model.layers." #n ".norm.weight", "[32]")
+      "[32,48]") "," MADE_BUFFER ("model.layers." #n                                      \
+                                  ".mlp.scale") "," MADE_TENSOR ("model.layers." #n ".norm.weight", "[32]")
 
 static inline WeftModuleTree *
 made_tree (void)
@@ -131,6 +134,14 @@ made_has_fault (MadeMlp *self, const gchar *fault, const gchar *fqn)
   return g_strcmp0 (self->fault, fault) == 0 && strstr (fqn, "layers.1") != NULL;
 }
 
+/* A replacement with the tensors of the old module, or nearly so. */
+static inline gboolean
+made_is_without_rules (MadeMlp *self, const gchar *fqn)
+{
+  return self->fault != NULL && g_str_has_suffix (self->fault, "-without-rules")
+         && strstr (fqn, "layers.1") != NULL;
+}
+
 static inline void
 made_set_weight (WeftModule *layer, gint64 rows, gint64 columns)
 {
@@ -138,6 +149,21 @@ made_set_weight (WeftModule *layer, gint64 rows, gint64 columns)
   g_autoptr (WeftTensorSpec) spec = weft_tensor_spec_new (WEFT_DTYPE_BF16, shape);
 
   weft_module_set_tensor (layer, "weight", spec);
+}
+
+static inline WeftModule *
+made_change_without_rules (MadeMlp *self, WeftModule *copy, const gchar *fqn)
+{
+  g_autoptr (WeftModule) down = weft_module_new ("Linear", NULL);
+
+  made_set_weight (down, 32, 48);
+  if (made_has_fault (self, "adds-without-rules", fqn))
+    made_set_weight (copy, 1, 1);
+  if (made_has_fault (self, "looks-alike-without-rules", fqn))
+    weft_module_set_child (copy, "down_proj", down);
+  if (made_has_fault (self, "drops-a-buffer-without-rules", fqn))
+    weft_module_remove_tensor (copy, "scale");
+  return copy;
 }
 
 static inline WeftModule *
@@ -159,8 +185,12 @@ made_mlp_replace (WeftModuleReplacementBase *base, WeftModule *module, const gch
   weft_module_set_class_name (copy, "FusedMLP", NULL);
   if (made_has_fault (self, "changes-training", fqn))
     weft_module_set_attribute (copy, "training", g_variant_new_boolean (TRUE));
-  if (made_has_fault (self, "keeps-names-without-rules", fqn))
-    return copy;
+  if (made_has_fault (self, "changes-call-protocol", fqn))
+    weft_module_set_attribute (copy, "call_protocol", g_variant_new_string ("two inputs"));
+  if (made_has_fault (self, "has-no-class", fqn))
+    weft_module_set_class_name (copy, "", NULL);
+  if (made_is_without_rules (self, fqn))
+    return made_change_without_rules (self, copy, fqn);
   made_set_weight (joined, made_has_fault (self, "wrong-shape", fqn) ? 95 : 96, 32);
   weft_module_replace_child (copy, "gate_proj", "gate_up_proj", joined);
   weft_module_remove_child (copy, "up_proj");
@@ -169,7 +199,7 @@ made_mlp_replace (WeftModuleReplacementBase *base, WeftModule *module, const gch
   made_set_weight (down, 32, 48);
   if (made_has_fault (self, "look-alike", fqn))
     weft_module_set_child (copy, "down_proj", down);
-  if (made_has_fault (self, "drops-down", fqn))
+  if (made_has_fault (self, "drops-down", fqn) || made_has_fault (self, "makes-more", fqn))
     weft_module_remove_child (copy, "down_proj");
   return copy;
 }
@@ -200,7 +230,7 @@ made_mlp_make_transforms (WeftModuleReplacementBase *base, WeftModule *replaceme
 
   if (made_has_fault (self, "rules-give-nothing", fqn))
     return NULL;
-  if (made_has_fault (self, "keeps-names-without-rules", fqn) || made_has_fault (self, "no-rules", fqn))
+  if (made_is_without_rules (self, fqn) || made_has_fault (self, "no-rules", fqn))
     return g_steal_pointer (&rules);
   if (made_has_fault (self, "absolute-pattern", fqn))
     sources = "model\\.layers\\.1\\.mlp\\.gate_proj.weight up_proj.weight";
@@ -219,6 +249,8 @@ made_mlp_make_transforms (WeftModuleReplacementBase *base, WeftModule *replaceme
     ok = weft_transform_list_append_renaming (rules, "gate_proj.weight", "x.weight", error);
   if (ok && made_has_fault (self, "claims-what-stays", fqn))
     ok = weft_transform_list_append_renaming (rules, "down_proj.weight", "down_proj.weight", error);
+  if (ok && made_has_fault (self, "makes-more", fqn))
+    ok = weft_transform_list_append_renaming (rules, "down_proj.weight", "other.weight", error);
   if (ok && made_has_fault (self, "makes-twice", fqn))
     ok = weft_transform_list_append_renaming (rules, "down_proj.weight", "gate_up_proj.weight", error);
   if (g_strcmp0 (self->fault, "same-rules") == 0)
@@ -311,6 +343,27 @@ made_exact_init (MadeExact *self)
 {
 }
 
+/* For these classes themselves. */
+
+typedef MadeMlp MadeLeaf;
+typedef MadeMlpClass MadeLeafClass;
+
+GType made_leaf_get_type (void);
+G_DEFINE_TYPE (MadeLeaf, made_leaf, made_exact_get_type ())
+
+static inline void
+made_leaf_class_init (MadeLeafClass *klass)
+{
+  static const gchar *const types[] = { "TinyRMSNorm", "LlamaMLP", NULL };
+
+  weft_module_replacement_base_class_set_module_types (&klass->parent_class, types);
+}
+
+static inline void
+made_leaf_init (MadeLeaf *self)
+{
+}
+
 /* A norm of another class, and one that takes any module: structure preserving. */
 
 typedef MadeMlp MadeAny;
@@ -349,9 +402,8 @@ made_register (void)
     const gchar *name;
     GType type;
   } replacements[] = {
-    { "FusedMLP", made_mlp_get_type () },
-    { "FusedGated", made_gated_get_type () },
-    { "FusedExact", made_exact_get_type () },
+    { "FusedMLP", made_mlp_get_type () },     { "FusedGated", made_gated_get_type () },
+    { "FusedExact", made_exact_get_type () }, { "FusedLeaf", made_leaf_get_type () },
     { "Any", made_any_get_type () },
   };
 

@@ -2,7 +2,7 @@
 /* Plan overrides: what a file may say, what is selected, and that a plan is applied as a whole or not at all. */
 #include "made-model-private.h"
 
-/* Files: how many entries, or the message. */
+/* Files: how many entries, or the message. No text: a million open brackets. */
 static const struct
 {
   const gchar *name;
@@ -20,6 +20,13 @@ static const struct
     NULL },
   { "no-yaml", "- match: [\n", 0, WEFT_ERROR_FORMAT, "o.yaml:2:1: no valid YAML" },
   { "empty", "", 0, WEFT_ERROR_FORMAT, "o.yaml: the document is empty" },
+  { "two-documents", "- match: a\n  replace_module: {_target_: p.C}\n---\n- match: b\n", 0, WEFT_ERROR_FORMAT,
+    "o.yaml:3:1: a second document begins" },
+  { "broken-second-document", "[]\n---\n- [\n", 0, WEFT_ERROR_FORMAT, "no valid YAML" },
+  { "end-of-document", "- match: a\n  replace_module: {_target_: p.C}\n...\n", 1, 0, NULL },
+  { "key-with-nul", "- \"match\\0x\": a\n", 0, WEFT_ERROR_FORMAT, "o.yaml:1:3: a key must be a text" },
+  { "byte-order-mark", "\xEF\xBB\xBF- match: a\n  replace_module: {_target_: p.C}\n", 1, 0, NULL },
+  { "too-deep", NULL, 0, WEFT_ERROR_LIMIT, "o.yaml:1:65: nested deeper than 64 levels" },
   { "no-list", "match: a\n", 0, WEFT_ERROR_ARGUMENT, "o.yaml: expected a list of entries" },
   { "entry-is-a-text", "- a\n", 0, WEFT_ERROR_ARGUMENT, "o.yaml:1:3: entry 1 must be a map" },
   { "same-key-twice", "- match: a\n  match: b\n", 0, WEFT_ERROR_FORMAT,
@@ -54,7 +61,9 @@ test_file (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
   g_autoptr (GError) error = NULL;
-  g_autoptr (WeftPlanOverrides) overrides = made_overrides (files[i].text, &error);
+  g_autofree gchar *deep = g_strnfill (1000 * 1000, '[');
+  g_autoptr (WeftPlanOverrides) overrides =
+      made_overrides (files[i].text != NULL ? files[i].text : deep, &error);
 
   if (files[i].message != NULL)
     {
@@ -91,6 +100,8 @@ static const struct
     NULL },
   { "exact-class", ENTRY ("**.mlp", "runtime.FusedExact"), NULL, WEFT_ERROR_ARGUMENT,
     "'model.layers.0.mlp' cannot be replaced|its class is 'LlamaMLP', the target takes exactly 'GatedMLP'" },
+  { "exact-class-of-several", ENTRY ("**.mlp", "runtime.FusedLeaf"), "model.layers.0.mlp model.layers.1.mlp",
+    0, NULL },
   { "misspelt", ENTRY ("model.layers.*.mpl", MLP), NULL, WEFT_ERROR_MISSING,
     "entry 1|matches no module (nearest: 'model.layers.*.mlp')" },
   { "selected-twice", ENTRY ("model.layers.0.mlp", MLP) ENTRY ("model.layers.*.mlp", MLP), NULL,
@@ -181,6 +192,12 @@ static const struct
   { "replace-gives-nothing", WEFT_ERROR_PLUGIN_CONTRACT, "replace returned NULL without an error" },
   { "replace-gives-the-old-one", WEFT_ERROR_PLUGIN_CONTRACT, "replace gave a module that is in a tree" },
   { "changes-training", WEFT_ERROR_CONFLICT, "the replacement changes 'training'" },
+  { "changes-call-protocol", WEFT_ERROR_CONFLICT, "the replacement changes 'call_protocol'" },
+  { "adds-without-rules", WEFT_ERROR_UNEXPECTED, "'weight' is new, and there is no rule that makes it" },
+  { "looks-alike-without-rules", WEFT_ERROR_CONFLICT,
+    "'down_proj.weight' keeps its name but is another entry" },
+  { "drops-a-buffer-without-rules", WEFT_ERROR_MISSING,
+    "'scale' vanishes, and there is no rule that takes it anywhere" },
   { "rules-give-nothing", WEFT_ERROR_PLUGIN_CONTRACT, "make_transforms returned NULL without an error" },
   { "same-rules", WEFT_ERROR_PLUGIN_CONTRACT, "gave a rule that it gave before" },
   { "unknown-op", WEFT_ERROR_MISSING, "op 'Glue' is unknown" },
@@ -197,8 +214,11 @@ static const struct
   { "new-tensor", WEFT_ERROR_MISSING, "'weight' is new, and no target pattern makes it" },
   { "makes-another", WEFT_ERROR_MISSING, "'gate_up_proj.weight' is new, and no target pattern makes it" },
   { "drops-down", WEFT_ERROR_MISSING, "'down_proj.weight' vanishes, and no source pattern covers it" },
+  { "makes-more", WEFT_ERROR_UNEXPECTED,
+    "the rules make 'other.weight', which the replacement does not have" },
   { "look-alike", WEFT_ERROR_CONFLICT, "'down_proj.weight' keeps its name but is another entry" },
   { "no-inverse", WEFT_ERROR_NOT_REVERSIBLE, "does not come back exactly" },
+  { "has-no-class", WEFT_ERROR_ARGUMENT, "'LlamaMLP' needs the name of a class" },
   { "op-fails", WEFT_ERROR_FAILED, "concatenate/Concatenate: " },
 };
 
@@ -222,6 +242,17 @@ test_fault (gconstpointer position)
   g_assert_cmpstr (after, ==, before);
 }
 
+static void
+assert_shape (WeftModule *module, const gchar *name, const gchar *expected)
+{
+  WeftTensorSpec *spec = weft_module_find_tensor (module, name);
+  g_autofree gchar *shape = NULL;
+
+  g_assert_nonnull (spec);
+  shape = weft_shape_to_string (weft_tensor_spec_get_shape (spec));
+  g_assert_cmpstr (shape, ==, expected);
+}
+
 /* The worked example. */
 static void
 test_applied (void)
@@ -237,8 +268,8 @@ test_applied (void)
   g_assert_no_error (error);
   module = weft_module_tree_find_module (weft_replacement_executor_get_tree (executor), "model.layers.0.mlp");
   g_assert_cmpstr (weft_module_get_class_name (module), ==, "FusedMLP");
-  g_assert_nonnull (weft_module_find_tensor (module, "gate_up_proj.weight"));
-  g_assert_nonnull (weft_module_find_tensor (module, "down_proj.weight"));
+  assert_shape (module, "gate_up_proj.weight", "(96, 32)");
+  assert_shape (module, "down_proj.weight", "(32, 48)");
   g_assert_null (weft_module_find_tensor (module, "gate_proj.weight"));
   rules = weft_replacement_executor_get_transforms (executor);
   g_assert_cmpuint (weft_transform_list_get_n_transforms (rules), ==, 2);
@@ -252,6 +283,77 @@ test_applied (void)
   g_assert_cmpstr (
       weft_patch_mapping_lookup (weft_replacement_executor_get_patch_mapping (executor), "LlamaMLP"), ==,
       "FusedMLP");
+}
+
+/* A replacement without rules takes the tensors over: another class holds the same entries. */
+static void
+test_structure_preserved (void)
+{
+  g_autoptr (WeftReplacementExecutor) executor = made_executor ("{}");
+  g_autoptr (WeftReplacementPlan) plan = compile (executor, ENTRY ("model.layers.*.norm", "runtime.Any"));
+  g_autoptr (WeftModule) old =
+      weft_module_tree_find_module (weft_replacement_executor_get_tree (executor), "model.layers.1.norm");
+  g_autoptr (WeftModule) new = NULL;
+  g_autoptr (GError) error = NULL;
+
+  weft_replacement_executor_apply (executor, plan, &error);
+  g_assert_no_error (error);
+  new = weft_module_tree_find_module (weft_replacement_executor_get_tree (executor), "model.layers.1.norm");
+  g_assert_cmpstr (weft_module_get_class_name (new), ==, "Other");
+  g_assert_true (weft_module_find_tensor (new, "weight") == weft_module_find_tensor (old, "weight"));
+  g_assert_cmpuint (
+      weft_transform_list_get_n_transforms (weft_replacement_executor_get_transforms (executor)), ==, 0);
+}
+
+/* A module that is registered twice is one: either path selects it, both are replaced, and each has its copy of the rules. */
+static void
+test_shared (gconstpointer match)
+{
+  g_autofree gchar *text = g_strdup_printf (ENTRY ("%s", "gate_up"), (const gchar *) match);
+  g_autoptr (JsonNode) root = made_json (
+      "{'class':'M','model_type':'m','modules':[{'fqn':'','class':'M'},{'fqn':'a','class':'MLP'},"
+      "{'fqn':'a.gate_proj','class':'Linear'},{'fqn':'a.up_proj','class':'Linear'},{'fqn':'b','alias_of':'a'}],"
+      "'tensors':[" MADE_TENSOR ("a.gate_proj.weight", "[6,4]") "," MADE_TENSOR ("a.up_proj.weight",
+                                                                                 "[6,4]") "]}");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftModuleTree) tree = weft_module_tree_new_from_json (root, "shared", &error);
+  g_autoptr (WeftReplacementExecutor) executor = NULL;
+  g_autoptr (WeftReplacementPlan) plan = NULL;
+  WeftTransformList *rules;
+
+  g_assert_no_error (error);
+  executor = weft_replacement_executor_new (tree, NULL, "shared/config.json");
+  plan = compile (executor, text);
+  g_assert_cmpuint (weft_replacement_plan_get_n_modules (plan), ==, 1);
+  weft_replacement_executor_apply (executor, plan, &error);
+  g_assert_no_error (error);
+  rules = weft_replacement_executor_get_transforms (executor);
+  g_assert_cmpuint (weft_transform_list_get_n_transforms (rules), ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      const gchar *fqn = i == 0 ? "a" : "b";
+      g_autoptr (WeftModule) module =
+          weft_module_tree_find_module (weft_replacement_executor_get_tree (executor), fqn);
+
+      g_assert_cmpstr (weft_module_get_class_name (module), ==, "FusedMLP");
+      assert_shape (module, "gate_up_proj.weight", "(12, 4)");
+      g_assert_cmpstr (weft_weight_transform_get_scope_prefix (weft_transform_list_get_transform (rules, i)),
+                       ==, fqn);
+    }
+}
+
+/* What does not fit and may be skipped is told. */
+static void
+test_skip_is_listed (void)
+{
+  g_autoptr (WeftReplacementExecutor) executor = made_executor ("{}");
+  g_autoptr (WeftReplacementPlan) plan = compile (
+      executor, "- match: model.layers.0.*\n  on_mismatch: skip\n  replace_module: {_target_: " MLP "}\n");
+  g_auto (GStrv) notes = weft_replacement_plan_list_notes (plan);
+
+  g_assert_cmpuint (g_strv_length (notes), ==, 1);
+  g_assert_nonnull (
+      strstr (notes[0], "entry 1: 'model.layers.0.norm' is skipped: its class is 'TinyRMSNorm'"));
 }
 
 /* The same overrides on what is replaced already, and a plan that is older than the skeleton. */
@@ -327,6 +429,11 @@ main (int argc, char **argv)
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_fault);
     }
   g_test_add_func ("/overrides/applied", test_applied);
+  g_test_add_func ("/overrides/structure-preserved", test_structure_preserved);
+  g_test_add_data_func ("/overrides/shared/first-path", "a", test_shared);
+  g_test_add_data_func ("/overrides/shared/second-path", "b", test_shared);
+  g_test_add_data_func ("/overrides/shared/both-paths", "*", test_shared);
+  g_test_add_func ("/overrides/skip-is-listed", test_skip_is_listed);
   g_test_add_func ("/overrides/again", test_again);
   g_test_add_func ("/overrides/two-models", test_two_models);
   return g_test_run ();

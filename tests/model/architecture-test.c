@@ -293,6 +293,46 @@ test_registry (void)
   g_assert_error (error, WEFT_ERROR, WEFT_ERROR_IO);
 }
 
+/* A config that was published before its text config was nested gives the same model. */
+static void
+test_flat (void)
+{
+#define TEXT \
+  "'hidden_size':16,'num_hidden_layers':2,'num_attention_heads':4,'num_key_value_heads':2,'intermediate_size':8,'vocab_size':64"
+  static const gchar *const models[][2] = {
+    { "qwen2_vl", "Qwen2VLForConditionalGeneration" },
+    { "qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration" },
+    { "paddleocr_vl", "PaddleOCRVLForConditionalGeneration" },
+  };
+  static const gchar *const forms[] = { TEXT, "'text_config':{" TEXT "}", "'text_config':null," TEXT };
+
+  for (guint i = 0; i < G_N_ELEMENTS (models); i++)
+    {
+      g_autofree gchar *expected = NULL;
+
+      for (guint k = 0; k < G_N_ELEMENTS (forms); k++)
+        {
+          g_autofree gchar *config = g_strdup_printf (
+              "{'model_type':'%s','architectures':['%s'],'vision_config':{'depth':1,'num_heads':2},%s}",
+              models[i][0], models[i][1], forms[k]);
+          g_autoptr (GError) error = NULL;
+          g_autoptr (WeftModuleTree) tree = evaluate (config, NULL, WEFT_DTYPE_BF16, &error);
+          g_autoptr (JsonNode) root = NULL;
+          g_autofree gchar *text = NULL;
+
+          g_assert_no_error (error);
+          root = weft_module_tree_to_json (tree);
+          text = weft_json_to_text (root, FALSE);
+          g_assert_nonnull (strstr (text, "language_model.layers.1."));
+          g_assert_null (strstr (text, "language_model.layers.2."));
+          if (expected == NULL)
+            expected = g_steal_pointer (&text);
+          else
+            g_assert_cmpstr (text, ==, expected);
+        }
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -321,6 +361,7 @@ main (int argc, char **argv)
   g_test_add_func ("/model/architecture/dtypes", test_dtypes);
   g_test_add_func ("/model/architecture/outline", test_outline);
   g_test_add_func ("/model/architecture/refused", test_refused);
+  g_test_add_func ("/model/architecture/flat", test_flat);
   g_test_add_func ("/model/architecture/registry", test_registry);
   status = g_test_run ();
   g_clear_object (&registry);

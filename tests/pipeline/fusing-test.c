@@ -4,6 +4,10 @@
 
 #define CONFIG "{'model_type':'tiny','num_attention_heads':4,'num_key_value_heads':2}"
 #define NO_RULES ""
+#define SAME_NAME "a.qkv_proj.weight: F32[6,1] 1 2 3 4 5 6\n"
+#define SAME_NAME_SKELETON "a.q_proj.weight: F32[2,1]\na.k_proj.weight: F32[2,1]\na.v_proj.weight: F32[2,1]\n"
+#define SAME_NAME_SPLIT \
+  CONVERT ("'a.qkv_proj.weight'", "'a.q_proj.weight','a.k_proj.weight','a.v_proj.weight'", OP ("Chunk"))
 
 /* One model a row: its tensors, the rules of its mapping, the fusions, and what the runtime gets. The skeleton is @skeleton, or the published
  * tensors. */
@@ -51,6 +55,13 @@ static const struct
     "a.q_proj.weight: F32[1,1]\na.k_proj.weight: F32[1,1]\na.v_proj.weight: F32[1,1]\n",
     CONVERT ("'a.qkv'", "'a.q_proj.weight','a.k_proj.weight','a.v_proj.weight'", OP ("Chunk")),
     "{'qkv':true}", "a.qkv_proj.weight: F32[3,1] 1 2 3\n" },
+  { "joined-interleaved", "a.qkv: F32[6,1] 1 2 3 4 5 6\n",
+    "a.q_proj.weight: F32[2,1]\na.k_proj.weight: F32[2,1]\na.v_proj.weight: F32[2,1]\n",
+    CONVERT ("'a.qkv'", "'a.q_proj.weight','a.k_proj.weight','a.v_proj.weight'", OP ("Chunk")),
+    "{'qkv':{'layout':'interleaved'}}", "a.qkv_proj.weight: F32[6,1] 1 3 5 2 4 6\n" },
+  /* The fused tensor has the name of the published one, and another order. */
+  { "joined-under-the-published-name", SAME_NAME, SAME_NAME_SKELETON, SAME_NAME_SPLIT,
+    "{'qkv':{'layout':'interleaved'}}", "a.qkv_proj.weight: F32[6,1] 1 3 5 2 4 6\n" },
   /* Rules for published names never meet the runtime's, nor those of fusions. */
   { "after-the-mapping", "old.w1: F32[1,1] 1\nold.w3: F32[1,1] 2\n",
     "m.gate_proj.weight: F32[1,1]\nm.up_proj.weight: F32[1,1]\n",
@@ -199,6 +210,83 @@ test_refused (gconstpointer position)
   made_assert_refused (CONFIG, refusals[i].published, options, refusals[i].code, refusals[i].message);
 }
 
+/* A name that published and fused tensors share, in a checkpoint whose config stores the fusion and that no record tells of: either
+ * could be meant, and one would give wrong values. */
+static void
+test_doubtful (void)
+{
+  g_autoptr (WeftLoadOptions) options =
+      make_options ("Tiny tiny -", SAME_NAME_SKELETON, SAME_NAME_SPLIT, NULL);
+
+  made_assert_refused (
+      "{'model_type':'tiny','num_key_value_heads':2,'fusion_config':{'qkv':{'layout':'interleaved'}}}",
+      SAME_NAME, options, WEFT_ERROR_CONFLICT,
+      "'a.qkv_proj.weight' is the name of a published tensor|to 'a.q_proj.weight'|no record (weft-provenance.json)|--fusion");
+}
+
+/* Codes are not joined without their scales: asked for or stored, the fusion is refused with the way out, which goes. */
+static void
+test_packed (gconstpointer is_stored)
+{
+  static const gchar published[] =
+      "m.gate_proj.weight: F8_E4M3[2,2] 1\nm.gate_proj.weight_scale_inv: F32[1,1] 2\n"
+      "m.up_proj.weight: F8_E4M3[2,2] 5\nm.up_proj.weight_scale_inv: F32[1,1] 1\n";
+  g_autofree gchar *config = g_strdup_printf (
+      "{'model_type':'tiny','quantization_config':{'quant_method':'fp8','weight_block_size':[2,2]}%s}",
+      is_stored != NULL ? ",'fusion_config':{'gate_up':true}" : "");
+  g_autoptr (WeftLoadOptions) options =
+      make_options ("Tiny tiny -", "m.gate_proj.weight: F32[2,2]\nm.up_proj.weight: F32[2,2]\n", NO_RULES,
+                    is_stored != NULL ? NULL : "{'gate_up':true}");
+  g_auto (MadeFolders) folders = { 0 };
+
+  made_assert_refused (config, published, options, WEFT_ERROR_UNSUPPORTED,
+                       "its weights are packed (|fused modules have dense ones; --dequantize");
+  weft_load_options_set_is_dequantized (options, TRUE);
+  made_folders_init (&folders);
+  made_write (folders.published, config, published);
+  convert (folders.published, folders.runtime, options);
+  assert_shows (folders.runtime, "m.gate_up_proj.weight: BF16[4,2] 2 4 6 8 5 6 7 8\n");
+}
+
+/* Kernels over patches of videos, read as rows: element (o, c, t, y, x) is column ((c kt + t) kh + y) kw + x of row o. */
+static const struct
+{
+  const gchar *name;
+  const gchar *sizes; /* of the config */
+  const gchar *kernel;
+  const gchar *published;
+  const gchar *runtime;
+} patches[] = {
+  { "one-channel", "'in_channels':1,'temporal_patch_size':1,'patch_size':2", "[1,2,2]",
+    "patch_embed.proj.weight: F32[1,1,1,2,2] 0 1 2 3\n",
+    "patch_embed.linear_proj.weight: F32[1,4] 0 1 2 3\n" },
+  { "bias-is-renamed", "'in_channels':1,'temporal_patch_size':1,'patch_size':[1,2]", "[1,1,2]",
+    "patch_embed.proj.bias: F32[2] 8 9\npatch_embed.proj.weight: F32[2,1,1,1,2] 1 2 3 4\n",
+    "patch_embed.linear_proj.bias: F32[2] 8 9\npatch_embed.linear_proj.weight: F32[2,2] 1 2 3 4\n" },
+  { "channels-outermost", "'in_channels':2,'temporal_patch_size':2,'patch_size':[1,2]", "[2,1,2]",
+    "patch_embed.proj.weight: F32[1,2,2,1,2] 0 1 2 3 4 5 6 7\n",
+    "patch_embed.linear_proj.weight: F32[1,8] 0 1 2 3 4 5 6 7\n" },
+};
+
+static void
+test_patches (gconstpointer position)
+{
+  guint i = GPOINTER_TO_UINT (position);
+  g_autofree gchar *config = g_strdup_printf ("{'model_type':'tiny','vision_config':{%s}}", patches[i].sizes);
+  g_autofree gchar *modules = g_strdup_printf (
+      ",'modules':[{'fqn':'','class':'M'},{'fqn':'patch_embed','class':'PatchEmbed'},"
+      "{'fqn':'patch_embed.proj','class':'Conv3d','attributes':{'kernel_size':%s,'stride':%s,'padding':[0,0,0],"
+      "'dilation':[1,1,1],'groups':1}}]",
+      patches[i].kernel, patches[i].kernel);
+  g_autoptr (WeftModuleTree) tree = made_model ("M tiny -", patches[i].published, modules);
+  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
+  g_autoptr (JsonNode) fusion = made_json ("{'patch_embeddings':true}");
+
+  weft_load_options_set_module_tree (options, tree);
+  weft_load_options_set_fusion_config (options, fusion, "test");
+  made_assert_round_trip (config, patches[i].published, options, patches[i].runtime);
+}
+
 /* Without a skeleton there is no module to look at: asked for, that is an error; stored, a note. */
 static void
 test_open_mode (void)
@@ -341,6 +429,15 @@ main (int argc, char **argv)
 
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_refused);
     }
+  for (guint i = 0; i < G_N_ELEMENTS (patches); i++)
+    {
+      g_autofree gchar *path = g_strdup_printf ("/fusing/patches/%s", patches[i].name);
+
+      g_test_add_data_func (path, GUINT_TO_POINTER (i), test_patches);
+    }
+  g_test_add_func ("/fusing/doubtful", test_doubtful);
+  g_test_add_data_func ("/fusing/packed/asked", NULL, test_packed);
+  g_test_add_data_func ("/fusing/packed/stored", "stored", test_packed);
   g_test_add_func ("/fusing/open-mode", test_open_mode);
   g_test_add_func ("/fusing/base-model", test_base_model);
   g_test_add_func ("/fusing/slice", test_slice);

@@ -47,6 +47,19 @@ class DiffVerifyTest(unittest.TestCase):
         self.assertIn("equal: 36 tensors compared", result.stderr)
         self.weft("diff", "--bytes", self.source, self.back)
 
+    def test_why_a_layout_is_not_to_be_had(self):
+        self.convert()
+        record = os.path.join(self.out, "weft-provenance.json")
+        with open(record, encoding="utf-8") as file:
+            text = file.read()
+        made.write_text(record, text.replace("MergeModulelist", "NoSuchOp"))
+        with open(os.path.join(self.out, "model.safetensors"), "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"\0")
+        result = self.weft("diff", self.source, self.out, code=3)
+        self.assertIn("B cannot be compared as reverted: ", result.stderr)
+        self.assertIn("NoSuchOp", result.stderr)
+
     def test_both_layouts_are_equal(self):
         self.convert()
         for words in ((self.source, self.out), (self.out, self.source)):

@@ -63,6 +63,16 @@ class FusionsTest(unittest.TestCase):
         tree = json.loads(self.weft("fusions", self.path("m"), "--tree", "--fusion", "gate_up").stdout)
         self.assertEqual([tensor["name"] for tensor in tree["tensors"]], FUSED)
 
+    def test_unknown_modules(self):
+        made.write_folder(self.path("unknown"), [{"a.weight": made.tensor("F32", [1], 0)}], {"model_type": "unheard-of", "fusion_config": {"gate_up": True}})
+        for words, code, text in (((), 1, "what modules the model has is not known"), (("--tree",), 1, "what modules the model has is not known"),
+                                  (("--plan",), 0, "what the runtime expects is not known: nothing is fused"),
+                                  (("--fusion", "qkv"), 2, "goes with --plan or --tree")):
+            with self.subTest(words=words):
+                result = subprocess.run([WEFT, "fusions", self.path("unknown"), *words], capture_output=True, text=True, timeout=120, check=False)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertIn(text, result.stderr)
+
     def test_stored(self):
         stored = self.make("stored", fusion_config={"gate_up": True})
         self.assertEqual(self.names(stored), FUSED)
@@ -72,6 +82,10 @@ class FusionsTest(unittest.TestCase):
         by_path = self.make("by-path", parallelism={"tp": 2, "plan_overrides": [{"match": "layers.1.mlp", "replace_module": {"_target_": "gate_up"}}]})
         self.assertEqual(self.names(by_path), sorted(SHAPES)[:2] + FUSED[1:])
         self.assertEqual(self.names(by_path, "--no-fusion"), sorted(SHAPES))
+        broken = self.make("broken", parallelism={"plan_overrides": "all"})
+        self.assertIn("expected a list of entries", self.weft("plan", broken, code=1).stderr)
+        self.assertIn("expected a list of entries", self.weft("plan", broken, "--fusion", "gate_up", code=1).stderr)
+        self.assertEqual(self.names(broken, "--no-fusion"), sorted(SHAPES))
 
     def test_config_of_the_output(self):
         source = self.make("source", eps=1e-06, parallelism={"tp": 2})

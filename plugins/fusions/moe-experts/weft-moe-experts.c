@@ -23,7 +23,7 @@ find_weight (WeftModule *module, guint expert, const gchar *projection)
   return weft_module_find_tensor (module, name);
 }
 
-/* Every expert has the projection, of the same shape. */
+/* Every expert has the projection, of the same shape and dtype. */
 static gboolean
 is_in_all (WeftModule *module, guint n_experts, const gchar *projection)
 {
@@ -33,7 +33,7 @@ is_in_all (WeftModule *module, guint n_experts, const gchar *projection)
     {
       WeftTensorSpec *weight = find_weight (module, i, projection);
 
-      if (weight == NULL
+      if (weight == NULL || weft_tensor_spec_get_dtype (weight) != weft_tensor_spec_get_dtype (first)
           || !weft_shape_equal (weft_tensor_spec_get_shape (weight), weft_tensor_spec_get_shape (first)))
         return FALSE;
     }

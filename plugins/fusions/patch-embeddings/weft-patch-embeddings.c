@@ -100,7 +100,17 @@ read_patch_size (WeftFusionContext *context, const gchar *path, gint64 *sizes, G
       return TRUE;
     }
   for (guint i = 0; i < 2; i++)
-    sizes[i] = json_array_get_int_element (json_node_get_array (node), i);
+    {
+      JsonNode *size = json_array_get_element (json_node_get_array (node), i);
+
+      if (!JSON_NODE_HOLDS_VALUE (size) || json_node_get_value_type (size) != G_TYPE_INT64)
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: '%s' must hold whole numbers, found %s",
+                       weft_fusion_context_get_where (context), path, json_node_type_name (size));
+          return FALSE;
+        }
+      sizes[i] = json_node_get_int (size);
+    }
   return TRUE;
 }
 

@@ -37,11 +37,12 @@ is_cross_attention (WeftModule *module)
   return name != NULL && (strstr (name, "cross") != NULL || strcmp (name, "encoder_attn") == 0);
 }
 
-/* All three have a weight over the same input, and all have a bias or none has. */
+/* All three have a weight over the same input, of one dtype, and all have a bias or none has. */
 static gboolean
 weft_qkv_is_fusable (WeftModuleFusionSpecBase *base, WeftModule *module, GError **error)
 {
   guint n_biases = 0;
+  WeftTensorSpec *first = find_part (module, 0, "weight");
   gint64 n_inputs = -1;
 
   for (guint i = 0; i < G_N_ELEMENTS (projections); i++)
@@ -49,7 +50,8 @@ weft_qkv_is_fusable (WeftModuleFusionSpecBase *base, WeftModule *module, GError 
       WeftTensorSpec *weight = find_part (module, i, "weight");
       const WeftShape *shape = weight != NULL ? weft_tensor_spec_get_shape (weight) : NULL;
 
-      if (shape == NULL || shape->rank != 2 || (n_inputs >= 0 && shape->dims[1] != n_inputs))
+      if (shape == NULL || shape->rank != 2 || (n_inputs >= 0 && shape->dims[1] != n_inputs)
+          || weft_tensor_spec_get_dtype (weight) != weft_tensor_spec_get_dtype (first))
         return FALSE;
       n_inputs = shape->dims[1];
       n_biases += find_part (module, i, "bias") != NULL;

@@ -25,6 +25,33 @@ typedef struct
 WEFT_DEFINE_QUANTIZER (WeftFp8Quantizer, weft_fp8_quantizer)
 
 static gboolean
+is_fp8 (WeftDtype dtype)
+{
+  return dtype == WEFT_DTYPE_F8_E4M3 || dtype == WEFT_DTYPE_F8_E5M2 || dtype == WEFT_DTYPE_F8_E4M3FNUZ
+         || dtype == WEFT_DTYPE_F8_E5M2FNUZ;
+}
+
+/* Codes and the scale that belongs to them, under a name that nobody else has for one. */
+static gboolean
+has_scaled_codes (WeftStateDict *tensors)
+{
+  static const gchar *const endings[] = { "_scale_inv", "_scale" };
+
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (tensors); i++)
+    for (guint k = 0; k < G_N_ELEMENTS (endings); k++)
+      {
+        const gchar *name = weft_state_dict_get_name (tensors, i);
+        g_autofree gchar *scale = g_strconcat (name, endings[k], NULL);
+
+        if (is_fp8 (weft_tensor_get_dtype (weft_state_dict_get_tensor (tensors, i)))
+            && weft_state_dict_find (tensors, scale, NULL))
+          return TRUE;
+      }
+  return FALSE;
+}
+
+/* By the config, or without one by the names of tensors. */
+static gboolean
 weft_fp8_quantizer_recognise (WeftQuantizerBase *base, WeftQuantizationConfig *config, WeftStateDict *tensors)
 {
   static const gchar *const methods[] = { "fp8", "mxfp8", "fbgemm_fp8", NULL };
@@ -32,6 +59,8 @@ weft_fp8_quantizer_recognise (WeftQuantizerBase *base, WeftQuantizationConfig *c
 
   if (weft_quantization_config_get_scheme (config) != NULL)
     return WEFT_QUANTIZER_BASE_CLASS (weft_fp8_quantizer_parent_class)->recognise (base, config, tensors);
+  if (!weft_quantization_config_is_there (config))
+    return tensors != NULL && has_scaled_codes (tensors);
   return method != NULL && g_strv_contains (methods, method);
 }
 
@@ -78,13 +107,6 @@ weft_fp8_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *c
   weft_quantizer_base_add_runtime_tensor (base, ".k_scale");
   weft_quantizer_base_add_runtime_tensor (base, ".v_scale");
   return read_block ((WeftFp8Quantizer *) base, config, error);
-}
-
-static gboolean
-is_fp8 (WeftDtype dtype)
-{
-  return dtype == WEFT_DTYPE_F8_E4M3 || dtype == WEFT_DTYPE_F8_E5M2 || dtype == WEFT_DTYPE_F8_E4M3FNUZ
-         || dtype == WEFT_DTYPE_F8_E5M2FNUZ;
 }
 
 static WeftTensor *

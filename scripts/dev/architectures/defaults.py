@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a config class makes of the fields that a config.json leaves out, sets to null or spells in another way."""
 import json
 import random
@@ -135,8 +136,17 @@ class Fields:
         return tidy(f"[{element} for i in range({length})]")
 
 
+def takes_flat(config_class, name):
+    """Whether the fields of a nested config may stand in the outer one, if the nested one is absent."""
+    try:
+        n_layers = getattr(config_class(), name).num_hidden_layers
+        return getattr(config_class(num_hidden_layers=n_layers + 1), name).num_hidden_layers == n_layers + 1
+    except Exception:
+        return False
+
+
 def nested(config_class, default):
-    """Nested configs of a class: {name: {"model_type", "class", "auto", "default", "null"}}."""
+    """Nested configs of a class: {name: {"model_type", "class", "auto", "default", "null", "flat"}}."""
     found = {}
     specs = getattr(config_class, "sub_configs_defaults", {}) or {}
     names = list(specs) + [n for n, v in default.__dict__.items() if trace.is_config(v) and n not in specs and not n.startswith("_")]
@@ -169,6 +179,7 @@ def nested(config_class, default):
                     entry["default"] = differing
             except Exception:
                 pass
+            entry["flat"] = takes_flat(config_class, name)
         if entry.get("default"):
             given = {"model_type": cls.model_type} if cls.model_type else {}
             try:

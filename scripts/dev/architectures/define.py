@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes definitions (the JSON form of docs/architectures.md) out of observations."""
 import ast
 import inspect

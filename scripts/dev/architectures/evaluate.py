@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small evaluator of the architecture data: what core/model does, in Python, to prove the data against the reference."""
 import ast
 import functools
@@ -87,6 +88,8 @@ class Config:
             if nested.get("null") and (name not in self._raw or True):
                 return None
             raw = nested.get("default", {})
+            if nested.get("flat"):
+                raw = {**raw, **{k: v for k, v in self._raw.items() if k not in ("model_type", "architectures") and k not in self._rules["configs"]}}
             model_type = nested["model_type"]
         else:
             model_type = raw.get("model_type", nested.get("model_type")) if nested.get("auto") else nested["model_type"]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One family: observe, define, write, prove."""
 import ast
 import json
@@ -418,7 +419,7 @@ class Family:
                 one = {}
                 if entry["class"] is not None:
                     one["model_type"] = config_key(entry["class"])
-                for k in ("auto", "null", "merge", "default"):
+                for k in ("auto", "null", "merge", "flat", "default"):
                     if entry.get(k):
                         one[k] = entry[k]
                 config["configs"][name] = one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Definitions that are easier to write than to find, by class; they are proven like the others.
 
 They stand in the form of the data; a module "@Class" is the class of that name in the same family.
@@ -156,5 +157,78 @@ HAND["VisionEncoderDecoderModel"] = {
         {"name": "encoder", "auto": "AutoModel", "config": "encoder"},
         {"name": "decoder", "auto": "AutoModelForCausalLM", "config": "decoder"},
         {**linear("enc_to_dec_proj", "encoder.hidden_size", "decoder.hidden_size", "True"), "if": "encoder.hidden_size != decoder.hidden_size"},
+    ],
+}
+
+HAND["Tipsv2DptReadoutProjectLayer"] = {
+    "class": "Tipsv2DptReadoutProjectLayer",
+    "arguments": ["in_dim", "out_dim"],
+    "children": [{"name": "layers", "module": {"class": "ModuleList", "children": [linear("0", "in_dim", "out_dim", "True"), {"name": "1", "activation": "readout_activation"}]}}],
+}
+HAND["ShieldGemma2ForImageClassification"] = {"class": "ShieldGemma2ForImageClassification", "children": [{"name": "model", "module": "@Gemma3ForConditionalGeneration"}]}
+
+
+def projection(width, channels, kernel, more):
+    return {"class": "Sequential", "children": [
+        {"name": "0", "module": "Conv2d", "with": {"in_channels": channels, "out_channels": width, "kernel_size": kernel, **more, "bias": "False"}},
+        {"name": "1", "module": "BatchNorm2d", "with": {"num_features": width}},
+    ]}
+
+
+HAND["RTDetrModel"] = {
+    "class": "RTDetrModel",
+    "children": [
+        {"name": "backbone", "module": "@RTDetrConvEncoder"},
+        {"name": "encoder_input_proj", "repeat": "len(backbone_config.out_indices)", "index": "i",
+         "module": projection("encoder_hidden_dim", "([backbone_config.embedding_size] + backbone_config.hidden_sizes)[backbone_config.out_indices[i]]", 1, {})},
+        {"name": "encoder", "module": "@RTDetrHybridEncoder"},
+        {"name": "denoising_class_embed", "module": "Embedding", "with": {"num_embeddings": "num_labels + 1", "embedding_dim": "d_model"}, "if": "num_denoising > 0"},
+        {"name": "weight_embedding", "module": "Embedding", "with": {"num_embeddings": "num_queries", "embedding_dim": "d_model"}, "if": "learn_initial_query"},
+        {"name": "enc_output", "module": {"class": "Sequential", "children": [linear("0", "d_model", "d_model", "True"), {"name": "1", "module": "LayerNorm", "with": {"normalized_shape": "d_model"}}]}},
+        linear("enc_score_head", "d_model", "num_labels", "True"),
+        {"name": "enc_bbox_head", "module": "@RTDetrMLPPredictionHead", "with": {"input_dim": "d_model", "d_model": "d_model", "hidden_dim": "d_model", "output_dim": 4, "num_layers": 3}},
+        {"name": "decoder_input_proj", "repeat": "max(len(decoder_in_channels), num_feature_levels)", "index": "i",
+         "module": projection("d_model", "decoder_in_channels[min(i, len(decoder_in_channels) - 1)] if i <= len(decoder_in_channels) else d_model",
+                              "1 if i < len(decoder_in_channels) else 3",
+                              {"stride": "1 if i < len(decoder_in_channels) else 2", "padding": "0 if i < len(decoder_in_channels) else 1"})},
+        {"name": "decoder", "module": "@RTDetrDecoder"},
+    ],
+}
+
+# Extents of Gemma 4's layers that `per_layer_config` may change, as lists: the whole config has one value for each only.
+LAYER_OWN = "raw.per_layer_config[str(i)][{0!r}] if str(i) in raw.per_layer_config and {0!r} in raw.per_layer_config[str(i)] else {0}"
+LAYER_SETS = "[" + LAYER_OWN + " for i in range(num_hidden_layers)] if raw.per_layer_config is not None else [{1} for i in range(num_hidden_layers)]"
+RULES["Gemma4UnifiedTextConfig"] = {
+    "head_dim": 256,
+    "layer_types": {
+        "default": None,
+        "always": "['sliding_attention' if (i + 1) % 6 != 0 and i < num_hidden_layers - 1 else 'full_attention' for i in range(num_hidden_layers)] if given is None "
+                  "else given[0:len(given) - 1] + ['full_attention'] if len(given) > 0 else given",
+    },
+    "layer_head_dims": {"always": LAYER_SETS.format("head_dim", "head_dim if layer_types[i] != 'full_attention' else raw.global_head_dim if raw.global_head_dim is not None else 512")},
+    "layer_key_value_heads": {"always": LAYER_SETS.format(
+        "num_key_value_heads", "raw.num_global_key_value_heads if layer_types[i] == 'full_attention' and attention_k_eq_v and raw.num_global_key_value_heads is not None else num_key_value_heads")},
+}
+GEMMA4_HEAD, GEMMA4_PAIRS = "layer_head_dims[layer_idx]", "layer_key_value_heads[layer_idx] * layer_head_dims[layer_idx]"
+GEMMA4_OWN = "layer_idx < num_hidden_layers - num_kv_shared_layers"
+HAND["Gemma4UnifiedTextAttention"] = {
+    "class": "Gemma4UnifiedTextAttention",
+    "arguments": ["layer_idx"],
+    "children": [
+        linear("q_proj", "hidden_size", f"num_attention_heads * {GEMMA4_HEAD}", "attention_bias"),
+        {"name": "q_norm", "module": "@Gemma4UnifiedRMSNorm", "with": {"dim": GEMMA4_HEAD}},
+        {"name": "k_norm", "module": "@Gemma4UnifiedRMSNorm", "with": {"dim": GEMMA4_HEAD}, "if": GEMMA4_OWN},
+        {"name": "v_norm", "module": "@Gemma4UnifiedRMSNorm", "with": {"dim": GEMMA4_HEAD, "with_scale": "False"}, "if": GEMMA4_OWN},
+        {**linear("k_proj", "hidden_size", GEMMA4_PAIRS, "attention_bias"), "if": GEMMA4_OWN},
+        {**linear("v_proj", "hidden_size", GEMMA4_PAIRS, "attention_bias"), "if": f"{GEMMA4_OWN} and not (attention_k_eq_v and layer_types[layer_idx] != 'sliding_attention')"},
+        linear("o_proj", f"num_attention_heads * {GEMMA4_HEAD}", "hidden_size", "attention_bias"),
+    ],
+}
+HAND["Gemma4UnifiedTextRotaryEmbedding"] = {
+    "class": "Gemma4UnifiedTextRotaryEmbedding",
+    "tensors": [
+        {"name": f"{t}_attention_{n}", "shape": [f"[layer_head_dims[i] for i in range(num_hidden_layers) if layer_types[i] == '{t}_attention'][0] // 2"],
+         "dtype": "float32", "buffer": True, "persistent": False, "if": f"'{t}_attention' in layer_types"}
+        for t in ("full", "sliding") for n in ("inv_freq", "original_inv_freq")
     ],
 }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layers of the tensor framework, written by hand: data/architectures/layers.json."""
 import inspect
 

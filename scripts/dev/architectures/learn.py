@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the smallest expression that explains what was observed, over everything that was observed.
 
 A traced expression is only a candidate: what counts is that it gives the observed value in every observation.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of derive-architectures."""
 import ast
 import json
@@ -224,6 +225,7 @@ def write(options):
     hand = os.path.join(os.path.dirname(os.path.abspath(__file__)), "by-hand")
     for name in sorted(os.listdir(hand)):  # whole families that the reference alone cannot build
         files[name.removesuffix(".json")] = json.load(open(os.path.join(hand, name)))
+        found_of.pop(name.removesuffix(".json"), None)
     for folder, found in found_of.items():
         covered[folder] = outline_unproven(found, trusted)
     without_objects(files)

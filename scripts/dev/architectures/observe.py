@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Turns what a build left behind into observations: per constructor call its environment and what it made, in its own terms."""
 import re
 

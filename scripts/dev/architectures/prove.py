@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the data's trees with the reference's, on configs that the data was not derived from."""
 import copy
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the reference has: families, their configs and classes; the same order on every run."""
 import importlib
 import inspect

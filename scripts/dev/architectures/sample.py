@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Proposes configs: the class's defaults made small, then random changes that the reference accepts."""
 import ast
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds reference models on the meta device and records what each constructor made of its arguments and its config.
 
 Numbers that enter a constructor carry an expression through arithmetic, so that a Linear's in_features comes out as "hidden_size // 2" and not as 32.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes data/architectures: definitions that several families share go into parts.json."""
 import json
 import os

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A word on quantisation that does not stand in config.json. Internal to the library: not installed. */
+#pragma once
+
+#include "quantize/weft-quantization-config.h"
+
+/* Where ModelOpt says how weights are packed, beside config.json or in its place. */
+#define WEFT_MODELOPT_FILE_NAME "hf_quant_config.json"
+/* What of it is like a quantization_config. */
+#define WEFT_MODELOPT_MEMBER "quantization"
+
+/* Reads that file, if config.json says nothing. A file that is not there, or says nothing, is no error. */
+gboolean weft_quantization_config_read_modelopt (WeftQuantizationConfig *self, const gchar *folder,
+                                                 GError **error);

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packed weights through the command: what is packed comes back from its dense values, the traps of the formats, and what
+`--keep`, `--error-report` and a quantization_config do."""
+
+import json
+import math
+import os
+import random
+import struct
+import subprocess
+import tempfile
+import unittest
+import xml.dom.minidom
+
+import made_checkpoint
+
+WEFT = os.environ["WEFT"]
+Q_PROJ = "model.layers.0.self_attn.q_proj.weight"
+EXPERTS = "model.layers.0.mlp.experts.down_proj"
+FORMATS = {"F32": "f", "F16": "e", "I32": "i", "I64": "q", "U8": "B", "F8_E4M3": "B", "U32": "I", "I8": "b"}
+
+
+def pack(dtype, shape, values):
+    return dtype, shape, struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values)
+
+
+def floats(shape, *values):
+    return pack("F32", shape, values)
+
+
+def compressed(layout, bits, kind, strategy, is_symmetric=True, **more):
+    weights = {"num_bits": bits, "type": kind, "symmetric": is_symmetric, "strategy": strategy, "dynamic": False, **more}
+    return f"compressed-tensors/{layout}", {"format": layout, "weights": weights}
+
+
+# Schemes, shapes, and what quantising the dense values of a packed weight gives: "bytes": the very parts; "values": parts of
+# the same values, as there is a code for -0, or several scales for one weight; "near": the codes, and scales that are a rounding
+# away. Symmetric integers of compressed-tensors, MXFP6 and double quantisation are not here: their codes do not reach
+# the magnitude that made the scale, so that they claim nothing.
+ROUND_TRIPS = {
+    "affine-4": ("affine", {"bits": 4, "group_size": 64}, [6, 128], "bytes"),
+    "affine-8": ("affine", {"bits": 8, "group_size": 32}, [6, 128], "bytes"),
+    "nf4": ("bitsandbytes-4bit", {"quant_type": "nf4", "blocksize": 64, "double_quant": False}, [5, 26], "bytes"),
+    "fp4": ("bitsandbytes-4bit", {"quant_type": "fp4", "blocksize": 64, "double_quant": False}, [5, 26], "values"),
+    "bnb-int8": ("bitsandbytes-int8", {}, [7, 40], "bytes"),
+    "fp8-block": ("fp8-block", {"weight_block_size": [16, 16]}, [40, 50], "near"),
+    "fp8-ue8m0": ("fp8-block", {"weight_block_size": [16, 32], "scale_fmt": "ue8m0"}, [40, 50], "bytes"),
+    "fp8-per-row": ("fp8-per-row", {}, [9, 33], "near"),
+    "modelopt-nvfp4": ("modelopt-nvfp4", {"group_size": 16}, [6, 64], "near"),
+    "mxfp4-experts": ("mxfp4-moe", {"block": 32}, [2, 64, 6], "values"),
+    "ct-fp8-block": (*compressed("float-quantized", 8, "float", "block", block_structure=[16, 16]), [24, 40], "near"),
+    "ct-fp8-channel": (*compressed("float-quantized", 8, "float", "channel"), [8, 24], "near"),
+    "ct-fp8-tensor": (*compressed("float-quantized", 8, "float", "tensor"), [8, 24], "near"),
+    "ct-mxfp4": (*compressed("mxfp4-pack-quantized", 4, "float", "group", group_size=32), [6, 64], "bytes"),
+    "ct-mxfp8": (*compressed("mxfp8-quantized", 8, "float", "group", group_size=32), [6, 64], "values"),
+    "ct-nvfp4": (*compressed("nvfp4-pack-quantized", 4, "float", "tensor_group", group_size=16), [6, 64], "near"),
+    **{f"gguf-{name}": ("gguf", {"type": name}, [3, 256], "bytes")
+       for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4", "BF16")},
+}
+
+
+def group(layout, bits, kind, strategy, is_symmetric=True, **more):
+    _, parameters = compressed(layout, bits, kind, strategy, is_symmetric, **more)
+    return {"quant_method": "compressed-tensors", "format": layout, "config_groups": {"g": {"targets": ["Linear"], **parameters}}}
+
+
+def gptq(checkpoint_format, zero, **more):
+    config = {"quant_method": "gptq", "bits": 4, "group_size": 4, "checkpoint_format": checkpoint_format, **more}
+    zeros = -(0x100000000 - zero * 0x11111111) if zero > 7 else zero * 0x11111111
+    return config, {"a.qweight": pack("I32", [1, 8], [-0x66666667] * 8), "a.qzeros": pack("I32", [2, 1], [zeros] * 2),
+                    "a.scales": pack("F16", [2, 8], [1] * 8 + [2] * 8), "a.g_idx": pack("I32", [8], [0] * 4 + [1] * 4)}
+
+
+def act_order():
+    config, tensors = gptq("gptq_v2", 8, desc_act=True)
+    return config, {**tensors, "a.g_idx": pack("I32", [8], [1, 0, 1, 0, 0, 0, 1, 1])}
+
+
+NF4_MAP = [-1, 2, 2, 2, 2, 2, 2, 0, 2, 2, 2, 2, 0.5, 2, 2, 1]
+NF4_STATE = json.dumps({"quant_type": "nf4", "blocksize": 64, "dtype": "float32", "shape": [1, 4]}).encode()
+NVFP4 = {"a.weight_packed": pack("U8", [1, 8], [0x21] * 8), "a.weight_scale": pack("F8_E4M3", [1, 1], [0x48]),
+         "a.weight_global_scale": floats([1], 2)}
+MODELOPT = {"a.weight": pack("U8", [1, 8], [0x21] * 8), "a.weight_scale": pack("F8_E4M3", [1, 1], [0x48]),
+            "a.weight_scale_2": floats([], 2)}
+BLOCKS = {"x.experts.down_proj_blocks": pack("U8", [1, 1, 1, 16], [0x21] + [0] * 15)}
+FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+
+# What a format gets wrong most easily: config, tensors, and the dense values, which must begin so.
+TRAPS = {
+    "low nibble first: MXFP4": ({"quant_method": "mxfp4"}, {**BLOCKS, "x.experts.down_proj_scales": pack("U8", [1, 1, 1], [121])},
+                                [0.0078125, 0.015625, 0]),
+    "high nibble first: bitsandbytes": (
+        {"quant_method": "bitsandbytes", "load_in_4bit": True},
+        {"a.weight": pack("U8", [2, 1], [0xF0, 0x7C]), "a.weight.absmax": floats([1], 1), "a.weight.quant_map": floats([16], *NF4_MAP),
+         "a.weight.quant_state.bitsandbytes__nf4": pack("U8", [len(NF4_STATE)], NF4_STATE)},
+        [1, -1, 0, 0.5]),
+    "columns of a word: AWQ": (
+        {"quant_method": "awq", "bits": 4, "group_size": 1, "version": "gemm"},
+        {"a.qweight": pack("I32", [1, 1], [0x76543210]), "a.qzeros": pack("I32", [1, 1], [0]), "a.scales": pack("F16", [1, 8], [1] * 8)},
+        [0, 4, 1, 5, 2, 6, 3, 7]),
+    "rows of a byte: BitNet": (
+        {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"},
+        {"a.weight": pack("U8", [2, 1], [0b01101000, 0b10010001])}, [-1, 0, 1, -1, 1, 0, 0, 1]),
+    "zeros less 1: GPTQ v1": (*gptq("gptq", 7), [1, 1, 1, 1, 2, 2, 2, 2]),
+    "zeros as they are: GPTQ v2": (*gptq("gptq_v2", 8), [1, 1, 1, 1, 2, 2, 2, 2]),
+    "activation order: GPTQ": (*act_order(), [2, 1, 2, 1, 1, 1, 2, 2]),
+    "ragged blocks: 8 scales for 1000 rows are blocks of 128": (
+        FP8, {"a.weight": pack("F8_E4M3", [1000, 1], [0x38] * 1000), "a.weight_scale_inv": floats([8, 1], *range(1, 9))},
+        [1] * 128 + [2] * 128 + [3] * 128),
+    "ragged groups: 2 groups of 4 for 6 columns": (
+        group("pack-quantized", 4, "int", "group", group_size=4),
+        {"a.weight_packed": pack("I32", [1, 1], [0x00999999]), "a.weight_scale": floats([1, 2], 1, 2), "a.weight_shape": pack("I64", [2], [1, 6])},
+        [1, 1, 1, 1, 2, 2]),
+    "a global scale that divides: compressed-tensors": (
+        group("nvfp4-pack-quantized", 4, "float", "tensor_group", group_size=16), NVFP4, [1, 2]),
+    "a global scale that multiplies: ModelOpt": ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, MODELOPT, [4, 8]),
+    "weight_scale_inv multiplies": (FP8, {"a.weight": pack("F8_E4M3", [1, 2], [0x38, 0x40]), "a.weight_scale_inv": floats([1, 1], 4)}, [4, 8]),
+    "codes that straddle words: int3": (
+        group("pack-quantized", 3, "int", "channel"),
+        {"a.weight_packed": pack("I32", [1, 4], struct.unpack("<4i", struct.pack("<4I", 0x88FAC688, 0xC688FAC6, 0xFAC688FA, 5))),
+         "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 33])},
+        list(range(-4, 4)) * 4 + [1]),
+    "zero points packed down the rows": (
+        group("pack-quantized", 4, "int", "channel", is_symmetric=False),
+        {"a.weight_packed": pack("I32", [2, 1], [9, 9]), "a.weight_scale": floats([2, 1], 1, 1),
+         "a.weight_zero_point": pack("I32", [1, 1], [0x78]), "a.weight_shape": pack("I64", [2], [2, 1])},
+        [1, 2]),
+    "a scale without axes": ({"quant_method": "fp8", "weight_block_size": None},
+                             {"a.weight": pack("F8_E4M3", [1, 2], [0x38, 0x40]), "a.weight_scale": floats([], 4)}, [4, 8]),
+    "exponents as bytes": (FP8, {"a.weight": pack("F8_E4M3", [1, 1], [0x38]), "a.weight_scale_inv": pack("U8", [1, 1], [130])}, [8]),
+    "the exponent 255 is no number": (
+        FP8, {"a.weight": pack("F8_E4M3", [1, 1], [0x38]), "a.weight_scale_inv": pack("U8", [1, 1], [255])}, [math.nan]),
+}
+
+PLAIN_FP8 = {"a.weight": pack("F8_E4M3", [1, 2], [0x38, 0x40])}
+# Tensors, config, words of the command, and what the refusal says.
+REFUSED = {
+    "codes without a scale and a config": (PLAIN_FP8, {}, ("convert", "--dtype", "bfloat16"), "'a.weight' is stored as F8_E4M3"),
+    "codes without a scale, dequantised": (PLAIN_FP8, {}, ("dequantize",), "'a.weight' is stored as F8_E4M3"),
+    "codes without a scale, of a method": (PLAIN_FP8, {"quantization_config": FP8}, ("dequantize",), "has no scale"),
+    "codes of another method": (PLAIN_FP8, {"quantization_config": {"quant_method": "awq", "bits": 4}},
+                                ("convert", "--dtype", "bfloat16"), "'a.weight' is stored as F8_E4M3"),
+    "a method that nobody knows": (PLAIN_FP8, {"quantization_config": {"quant_method": "made-up"}}, ("dequantize",), "'made-up'"),
+    "a grid that is not the config's": (
+        {**PLAIN_FP8, "a.weight_scale_inv": floats([3, 3], *range(9))}, {"quantization_config": FP8}, ("dequantize",), "(3, 3)"),
+    "packed weights that are quantised": (
+        {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 2)}, {"quantization_config": FP8}, ("convert", "--quantize", "fp8"),
+        "--dequantize"),
+    "packed weights of a file": (
+        {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 2)}, {}, ("quantize", "--scheme", "fp8"), "--dequantize"),
+}
+
+
+class QuantizersTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.n_folders = 0
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def new_path(self):
+        self.n_folders += 1
+        return self.path(str(self.n_folders))
+
+    def make(self, tensors, config):
+        folder = self.new_path()
+        made_checkpoint.write_folder(folder, [tensors], config)
+        return folder
+
+    def weft(self, *words, code=0):
+        result = subprocess.run([WEFT, *words], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, code, f"{words}: {result.stderr}")
+        return result
+
+    def convert(self, command, source, *words):
+        target = self.new_path()
+        self.weft(command, source, *words, "--no-sync", "-o", target)
+        return target
+
+    @staticmethod
+    def read(folder):
+        with open(os.path.join(folder, "model.safetensors"), "rb") as file:
+            content = file.read()
+        start = 8 + struct.unpack("<Q", content[:8])[0]
+        header = json.loads(content[8:start])
+        return {name: (entry["dtype"], entry["shape"], content[start + entry["data_offsets"][0]:start + entry["data_offsets"][1]])
+                for name, entry in header.items() if name != "__metadata__"}
+
+    @staticmethod
+    def read_config(folder, name="config.json"):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            return json.load(file)
+
+    def read_values(self, folder, name):
+        dtype, _, content = self.read(folder)[name]
+        self.assertEqual(dtype, "F32")
+        return list(struct.unpack(f"<{len(content) // 4}f", content))
+
+    def make_random(self, shape, seed, name=None):
+        source, n_elements = random.Random(seed), math.prod(shape)
+        values = [source.gauss(0, 1) * 10 ** source.uniform(-2, 1) for _ in range(n_elements)]
+        name = name or (EXPERTS if len(shape) == 3 else Q_PROJ)
+        return {name: floats(shape, *values)}
+
+    def require_near(self, found, expected, name):
+        """Scales in F32, a rounding apart; all others equal."""
+        if found == expected:
+            return
+        self.assertEqual((found[0], found[1]), ("F32", expected[1]), name)
+        for a, b in zip(*(struct.unpack(f"<{len(part[2]) // 4}f", part[2]) for part in (found, expected))):
+            self.assertAlmostEqual(a, b, delta=abs(b) * 2 ** -22, msg=name)
+
+    def test_packed_comes_back(self):
+        for name, (scheme, parameters, shape, claim) in ROUND_TRIPS.items():
+            for seed in range(2):
+                with self.subTest(name=name, seed=seed):
+                    source = self.make(self.make_random(shape, seed), {"torch_dtype": "float32"})
+                    words = ("--scheme", scheme, "--params", json.dumps(parameters))
+                    packed = self.convert("quantize", source, *words)
+                    dense = self.convert("dequantize", packed, "--dtype", "float32")
+                    again = self.convert("quantize", dense, *words)
+                    if claim == "values":
+                        again, packed = self.convert("dequantize", again, "--dtype", "float32"), dense
+                    found, expected = self.read(again), self.read(packed)
+                    self.assertEqual(list(found), list(expected))
+                    for key in expected:
+                        if claim == "near":
+                            self.require_near(found[key], expected[key], key)
+                        else:
+                            self.assertEqual(found[key], expected[key], key)
+
+    def test_traps(self):
+        for name, (quantization, tensors, expected) in TRAPS.items():
+            with self.subTest(trap=name):
+                source = self.make(tensors, {"torch_dtype": "float32", "quantization_config": quantization})
+                target = self.convert("dequantize", source, "--dtype", "float32")
+                self.assertNotIn("quantization_config", self.read_config(target))
+                found = self.read_values(target, *self.read(target))[:len(expected)]
+                self.assertEqual([str(value) for value in found], [str(float(value)) for value in expected])
+
+    def test_refused(self):
+        for name, (tensors, config, (command, *words), part) in REFUSED.items():
+            with self.subTest(name=name):
+                target = self.new_path()
+                result = self.weft(command, self.make(tensors, config), *words, "-o", target, code=1)
+                self.assertIn(part, result.stderr)
+                self.assertFalse(os.path.exists(target))
+
+    def test_codes_are_kept_where_nobody_asks(self):
+        target = self.convert("convert", self.make(PLAIN_FP8, {}))
+        self.assertEqual(self.read(target), PLAIN_FP8)
+
+    def test_recognised_by_names(self):
+        tensors = {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 4), "norm.weight": floats([1], 7)}
+        target = self.convert("dequantize", self.make(tensors, {}), "--dtype", "float32")
+        self.assertEqual({name: self.read_values(target, name) for name in self.read(target)}, {"a.weight": [4, 8], "norm.weight": [7]})
+
+    def test_recognised_by_the_file_of_modelopt(self):
+        tensors = {**PLAIN_FP8, "a.weight_scale": floats([], 4), "old.weight": floats([1, 1], 7)}
+        source = self.make(tensors, {"torch_dtype": "float32"})
+        said = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "exclude_modules": ["old"]}}
+        made_checkpoint.write_text(os.path.join(source, "hf_quant_config.json"), json.dumps(said))
+        self.assertEqual(json.loads(self.weft("inspect", "--packed", "--json", source).stdout)[0]["name"], "a.weight")
+        dense = self.convert("dequantize", source)
+        self.assertEqual(self.read_values(dense, "a.weight"), [4, 8])
+        self.assertFalse(os.path.exists(os.path.join(dense, "hf_quant_config.json")))
+        renamed = self.convert("convert", source, "--key-mapping", "^old=new")
+        self.assertEqual(self.read_config(renamed, "hf_quant_config.json")["quantization"]["exclude_modules"], ["new"])
+        back = self.convert("revert", renamed)
+        self.assertEqual(made_checkpoint.read_folder(back), made_checkpoint.read_folder(source))
+
+    def test_f47_stale_block_size(self):
+        """What was said of the blocks is not true of rows."""
+        tensors = {"a.weight": pack("F8_E4M3", [2, 2], [0x38, 0x40, 0x48, 0x50]), "a.weight_scale_inv": floats([1, 1], 2)}
+        source = self.make(tensors, {"torch_dtype": "float32", "text_config": {"quantization_config": FP8}})
+        rows = self.convert("convert", source, "--dequantize", "--quantize", "fp8-per-row")
+        config = self.read_config(rows)
+        self.assertEqual(config["text_config"], {})
+        self.assertIsNone(config["quantization_config"].get("weight_block_size"))
+        self.assertEqual(self.read_values(self.convert("dequantize", rows, "--dtype", "float32"), "a.weight"), [2, 4, 8, 16])
+
+    def test_keep(self):
+        tensors = {f"{name}.weight": self.make_random([4, 16], 1, "x")["x"] for name in ("model.a.up", "model.b.up", "lm_head")}
+        source = self.make(tensors, {"torch_dtype": "float32"})
+        # What a caller names takes the place of what is left dense by itself.
+        for words, dense in (((), {"lm_head"}), (("--keep", "model.a.up"), {"model.a.up"}),
+                             (("--keep", "lm_head", "--keep", "model.*.up"), {"lm_head", "model.a.up", "model.b.up"})):
+            with self.subTest(words=words):
+                packed = self.convert("convert", source, "--quantize", "fp8-per-row", *words)
+                found = self.read(packed)
+                self.assertEqual({name for name in tensors if found[name][0] == "F32"}, {f"{name}.weight" for name in dense})
+                self.assertEqual(set(self.read_config(packed)["quantization_config"]["modules_to_not_convert"]), dense)
+
+    def test_lists_of_modules_are_renamed(self):
+        tensors = {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 2), "old.head.weight": floats([1, 1], 7)}
+        for name in ("modules_to_not_convert", "ignored_layers"):
+            with self.subTest(name=name):
+                source = self.make(tensors, {"quantization_config": {**FP8, name: ["old.head"]}})
+                target = self.convert("convert", source, "--key-mapping", "^old=new")
+                self.assertEqual(self.read_config(target)["quantization_config"], {**FP8, name: ["new.head"]})
+                back = self.convert("revert", target)
+                self.assertEqual(made_checkpoint.read_folder(back), made_checkpoint.read_folder(source))
+
+    def test_fusion_of_packed_weights_is_refused(self):
+        tensors = {}
+        for name in ("gate", "up"):
+            tensors[f"layers.0.mlp.{name}_proj.weight"] = PLAIN_FP8["a.weight"]
+            tensors[f"layers.0.mlp.{name}_proj.weight_scale_inv"] = floats([1, 1], 2)
+        source = self.make(tensors, {"model_type": "tiny", "quantization_config": FP8})
+        tree = {"class": "Tiny", "model_type": "tiny",
+                "tensors": [{"name": name, "shape": [1, 2], "dtype": "float32"} for name in tensors if name.endswith("weight")]}
+        made_checkpoint.write_text(self.path("tree.json"), json.dumps(tree))
+        words = ("--module-tree", self.path("tree.json"), "--fusion", "gate_up", "--dtype", "float32")
+        result = self.weft("convert", source, *words, "-o", self.path("fused"), code=1)
+        self.assertIn("its weights are packed (fp8), and fused modules have dense ones; --dequantize", result.stderr)
+        fused = self.convert("convert", source, *words, "--dequantize")
+        self.assertEqual(self.read_values(fused, "layers.0.mlp.gate_up_proj.weight"), [2, 4, 2, 4])
+
+    def test_error_report(self):
+        values = [1, -448, 3.3, 100]
+        source = self.make({Q_PROJ: floats([2, 2], *values)}, {"torch_dtype": "float32"})
+        for name in ("errors.json", "errors.txt", "errors.svg"):
+            packed = self.convert("convert", source, "--quantize", "fp8-per-row", "--error-report", self.path(name))
+        dense = self.read_values(self.convert("dequantize", packed, "--dtype", "float32"), Q_PROJ)
+        exact = struct.unpack("<4f", floats([4], *values)[2])
+        noise = [a - b for a, b in zip(exact, dense)]
+        signal = sum(value ** 2 for value in exact)
+        rms = math.sqrt(sum(value ** 2 for value in noise) / signal)
+        self.assertGreater(rms, 0)
+        row, = self.read_config(self.folder.name, "errors.json")
+        self.assertEqual(row["name"], Q_PROJ)
+        self.assertAlmostEqual(row["max_abs"], max(map(abs, noise)), places=5)
+        self.assertAlmostEqual(row["relative_rms"], rms, places=5)
+        self.assertAlmostEqual(row["sqnr_db"], -20 * math.log10(rms), places=2)
+        with open(self.path("errors.txt"), encoding="utf-8") as file:
+            heading, line = file.read().splitlines()
+        self.assertEqual(heading.split(), ["weight", "max", "abs", "rel.", "RMS", "SQNR", "dB"])
+        self.assertEqual((line.split()[0], line.split()[3]), (Q_PROJ, f"{-20 * math.log10(rms):.2f}"))
+        plot = xml.dom.minidom.parse(self.path("errors.svg"))
+        self.assertIn(Q_PROJ, [text.firstChild.data for text in plot.getElementsByTagName("text")])
+        self.assertEqual(len(plot.getElementsByTagName("rect")), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
