@@ -79,6 +79,17 @@ weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **e
   return ok ? g_steal_pointer (&text) : NULL;
 }
 
+/* A GGUF file is never written: what comes back of its tensors is in a safetensors file. */
+static void
+append_file_name (GString *json, WeftShard *shard)
+{
+  const gchar *name = weft_shard_get_file_name (shard);
+  g_autofree gchar *written =
+      weft_shard_get_gguf (shard) != NULL ? g_strconcat (name, ".safetensors", NULL) : g_strdup (name);
+
+  append_text (json, written);
+}
+
 static gboolean
 append_files (GString *json, WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
 {
@@ -101,7 +112,7 @@ append_files (GString *json, WeftLoadPlan *plan, GCancellable *cancellable, GErr
             return FALSE;
         }
       g_string_append (json, i > 0 ? ",\n    {\"name\": " : "\n    {\"name\": ");
-      append_text (json, weft_shard_get_file_name (shard));
+      append_file_name (json, shard);
       if (hash != NULL)
         g_string_append_printf (json, ", \"hash\": \"%s\"", hash);
       g_string_append (json, ", \"header\": ");
