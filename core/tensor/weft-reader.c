@@ -692,14 +692,46 @@ takes_whole_region (const WeftPiece *piece, gint64 n_units, const guint8 *target
   return stride == n_units;
 }
 
-/* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region is too large. */
+/* What the kernel reads for a region; 0 if it asks for what there is not, which running it reports. */
+static gsize
+kernel_fill_count_input_bytes (const KernelFill *self, const WeftRegion *region)
+{
+  const WeftBase *base = self->base;
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < base->kernel.n_inputs; i++)
+    {
+      WeftTensor *tensor = base->kernel.inputs[i];
+      WeftRegion input = *region;
+
+      if (base->kernel.kernel->get_input_region != NULL)
+        base->kernel.kernel->get_input_region (base->kernel.params, i, region, &input);
+      if (!check_input_region (base->kernel.kernel, i, tensor, &input, NULL))
+        return 0;
+      n_bytes += count_bytes (weft_tensor_get_dtype (tensor), count_region (&input));
+    }
+  return n_bytes;
+}
+
+/* Whether the half of a region whose output is small enough spares reading: a kernel may need all of an input for any part. */
+static gboolean
+kernel_fill_is_half_lighter (const KernelFill *self, const WeftPiece *half, gsize n_input_bytes)
+{
+  WeftRegion region;
+
+  kernel_fill_get_region (self, half, &region);
+  return kernel_fill_count_input_bytes (self, &region) < n_input_bytes / 4 * 3;
+}
+
+/* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region, or what the kernel reads for
+ * it, is too large. */
 static gboolean
 kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
 {
   gsize unit_bytes = weft_dtype_get_unit_bytes (self->base->dtype);
   WeftPiece local = *piece;
   WeftRegion region;
-  gsize n_bytes;
+  gsize n_bytes, n_input_bytes;
   guint8 *output;
   gint64 n_rounds = 0;
   guint loop = 0;
@@ -707,13 +739,16 @@ kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
 
   kernel_fill_get_region (self, piece, &region);
   n_bytes = count_bytes (self->base->dtype, count_region (&region));
-  if (n_bytes > self->reader->limit && kernel_fill_find_cut (self, piece, &region, &loop, &n_rounds))
+  n_input_bytes = kernel_fill_count_input_bytes (self, &region);
+  if ((n_bytes > self->reader->limit || n_input_bytes > 2 * self->reader->limit)
+      && kernel_fill_find_cut (self, piece, &region, &loop, &n_rounds))
     {
-      WeftPiece rest;
+      WeftPiece half, rest;
 
-      take_rounds (piece, loop, 0, n_rounds, &local);
+      take_rounds (piece, loop, 0, n_rounds, &half);
       take_rounds (piece, loop, n_rounds, piece->loops[loop].extent - n_rounds, &rest);
-      return kernel_fill_run (self, &local, error) && kernel_fill_run (self, &rest, error);
+      if (n_bytes > self->reader->limit || kernel_fill_is_half_lighter (self, &half, n_input_bytes))
+        return kernel_fill_run (self, &half, error) && kernel_fill_run (self, &rest, error);
     }
   kernel_fill_localise (self, &region, &local);
   output = self->origin + (gsize) (local.destination - self->destination) * unit_bytes;
