@@ -294,6 +294,7 @@ class FailuresTest(unittest.TestCase):
                             leaves_partial=True)
         os.remove(partial)
         os.mkdir(partial)
+        made.write_text(os.path.join(partial, "mine"), "mine")
         self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), partial, "move it away or remove it",
                             leaves_partial=True)
 
