@@ -184,7 +184,8 @@ def nested(config_class, default):
             given = {"model_type": cls.model_type} if cls.model_type else {}
             try:
                 made = getattr(config_class(**{name: given}), name)
-                if all(plain(made.__dict__.get(f)) == v for f, v in entry["default"].items() if isinstance(v, int)):
+                told = {f: v for f, v in entry["default"].items() if isinstance(v, (int, list))}
+                if told and all(plain(made.__dict__.get(f)) == v for f, v in told.items()):
                     entry["merge"] = True
             except Exception:
                 pass

@@ -4,9 +4,13 @@ import ast
 import json
 import os
 import re
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
+
+import torch
 
 import reference
 import trace
@@ -335,6 +339,10 @@ def complete_fields(files):
                 given = {k: plain(v) for k, v in spec.init_kwargs.items() if defaults.is_json(plain(v)) and k != "model_type"}
                 if one is not None and given and not one.get("null"):
                     one["default"] = {**given, **one.get("default", {})}
+            nested = defaults.nested(classes[key], default)
+            for name, one in entry["config"].get("configs", {}).items():
+                if one.get("merge") and not nested.get(name, {}).get("merge"):
+                    del one["merge"]
             fields = entry["config"]["fields"]
             for name in sorted(names - set(fields) - set(entry["config"].get("configs", {})) - set(entry["config"].get("aliases", {}))):
                 value = default.__dict__.get(name, defaults.MISSING)
@@ -413,6 +421,71 @@ def coverage(covered, found_of):
         else:
             counts["types_proven"] += 1
     return {"reference": f"transformers {reference.transformers.__version__}", **counts, "not_proven": dict(sorted(not_proven.items()))}
+
+
+def check(options):
+    """Compares what the command tells of a model with the reference, on configs that the data was not derived from."""
+    reference.quiet()
+    data = evaluate.Data(options.out)
+    types, tried, bad = 0, 0, 0
+    deadline = time.time() + options.seconds
+    for model_type, folder in data.index["model_types"].items():
+        if (options.names and model_type not in options.names) or time.time() > deadline:
+            continue
+        file = data.file_of(model_type)
+        try:
+            classes = [(c, k) for c, k in reference.model_classes(folder) if family.config_key(k) == model_type]
+        except Exception:
+            continue
+        classes = [(c, k) for c, k in classes if "module" in file["classes"].get("$" + c.__name__.removeprefix(file["prefix"]) if file["prefix"] else c.__name__, {})]
+        if not classes:
+            continue
+        cls, config_class = classes[-1]
+        sampler = sample.Sampler(config_class, [*reference.modeling_modules(folder), sys.modules[config_class.__module__]], 5000)
+        try:
+            sampler.start()
+        except Exception:
+            continue
+        found = [weft_differences(options.with_weft, cls, sampler, strength) for strength in (0.1, 0.2, 0.3)]
+        found = [f for f in found if f is not None]
+        types, tried, bad = types + bool(found), tried + len(found), bad + sum(1 for f in found if f)
+        for f in found:
+            if f:
+                print(f"{model_type}: {cls.__name__}: {f[:300]}", flush=True)
+    print(f"{types} model types, {tried} configs, {bad} differences")
+    return 1 if bad else 0
+
+
+def weft_differences(program, cls, sampler, strength):
+    """None if no config could be built, else a text: empty where the command agrees."""
+    old = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        def build(config):
+            with torch.device("meta"):
+                return cls(config)
+
+        module, _ = sampler.attempt(build, strength)
+        if module is None:
+            return None
+    finally:
+        torch.set_default_dtype(old)
+    with tempfile.TemporaryDirectory() as folder:
+        config = {**json.loads(json.dumps(plain(sampler.last))), "model_type": sampler.config_class.model_type, "architectures": [cls.__name__], "dtype": "bfloat16"}
+        json.dump(config, open(os.path.join(folder, "config.json"), "w"))
+        run = subprocess.run([program, "model", "--json", folder], capture_output=True, text=True)
+    if run.returncode:
+        return run.stderr or run.stdout
+    told = json.loads(run.stdout)
+    modules, tensors = proving.reference_tree(module)
+    theirs = [(p, type(m).__name__) for p, m in modules]
+    mine = [(m["fqn"], m["class"]) for m in told["modules"]]
+    theirs_t = [(n, s, str(d).removeprefix("torch."), stays) for n, s, d, stays, _ in tensors]
+    mine_t = [(t["name"], t["shape"], t["dtype"], t["persistent"]) for t in told["tensors"]]
+    for a, b in ((theirs, mine), (theirs_t, mine_t)):
+        if a != b:
+            return f"{[x for x in a if x not in b][:2] or 'order'}, not {[x for x in b if x not in a][:2]}"
+    return ""
 
 
 def golden(options):
