@@ -366,7 +366,7 @@ def outline_unproven(found, trusted=()):
             states[name] = ("proven", "")
             continue
         if name in trusted and key in file["classes"]:
-            states[name] = ("golden", "differs on some unseen configs; equal to the golden skeleton")
+            states[name] = ("golden", "differs on some unseen configs, or was not tried on any; equal to the golden skeleton")
             continue
         if key in file["classes"] and name not in found["proof"]:
             states[name] = ("part", "only as a part of another class: " + found["unbuildable"].get(name, found["unexplained"].get(name, ""))[:120])
