@@ -12,22 +12,23 @@ typedef struct
   gchar *error_report;
 } WeftCommandQuantization;
 
+#define WEFT_COMMAND_KEEP_OPTION(type, member)                                                             \
+  {                                                                                                        \
+    "keep", 0, 0, G_OPTION_ARG_STRING_ARRAY, WEFT_COMMAND_OPTION (type, member.kept),                      \
+        "Leave modules dense: a path or its beginning or end, with * for any text, or re:REGEX (default: " \
+        "embeddings, the head, routers)",                                                                  \
+        "PATTERN"                                                                                          \
+  }
+
 #define WEFT_COMMAND_KEEP_OPTIONS(type, member)                                                                 \
-  { "keep",                                                                                                     \
-    0,                                                                                                          \
-    0,                                                                                                          \
-    G_OPTION_ARG_STRING_ARRAY,                                                                                  \
-    WEFT_COMMAND_OPTION (type, member.kept),                                                                    \
-    "Leave modules dense: a path or its beginning or end, with * for any text, or re:REGEX (default: "          \
-    "embeddings, the head, routers)",                                                                           \
-    "PATTERN" },                                                                                                \
+  WEFT_COMMAND_KEEP_OPTION (type, member),                                                                      \
   {                                                                                                             \
     "error-report", 0, 0, G_OPTION_ARG_FILENAME, WEFT_COMMAND_OPTION (type, member.error_report),               \
         "Say what quantizing costs, a line a tensor: a table, or JSON or a plot if FILE ends in .json or .svg", \
         "FILE"                                                                                                  \
   }
 
-#define WEFT_COMMAND_QUANTIZATION_OPTIONS(type, member)                                                    \
+#define WEFT_COMMAND_SCHEME_OPTIONS(type, member)                                                          \
   { "dequantize",                                                                                          \
     0,                                                                                                     \
     0,                                                                                                     \
@@ -35,14 +36,17 @@ typedef struct
     WEFT_COMMAND_OPTION (type, member.is_dequantized),                                                     \
     "Convert the dense values of packed weights (default: codes and scales follow the rules as they are)", \
     NULL },                                                                                                \
-      { "quantize",                                                                                        \
-        0,                                                                                                 \
-        0,                                                                                                 \
-        G_OPTION_ARG_STRING,                                                                               \
-        WEFT_COMMAND_OPTION (type, member.scheme),                                                         \
-        "Pack dense weights of the output, with parameters as JSON",                                       \
-        "SCHEME[=JSON]" },                                                                                 \
-      WEFT_COMMAND_KEEP_OPTIONS (type, member)
+  {                                                                                                        \
+    "quantize", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.scheme),                      \
+        "Pack dense weights of the output, with parameters as JSON", "SCHEME[=JSON]"                       \
+  }
+
+#define WEFT_COMMAND_QUANTIZATION_OPTIONS(type, member) \
+  WEFT_COMMAND_SCHEME_OPTIONS (type, member), WEFT_COMMAND_KEEP_OPTIONS (type, member)
+
+/* What a conversion that writes nothing knows of packed weights. */
+#define WEFT_COMMAND_PACKING_OPTIONS(type, member) \
+  WEFT_COMMAND_SCHEME_OPTIONS (type, member), WEFT_COMMAND_KEEP_OPTION (type, member)
 
 typedef WeftLoadPlan *(*WeftCommandMakePlan) (WeftCommandCall *call, GError **error);
 

@@ -157,6 +157,8 @@ read_flags (const WeftCommandRules *rules, WeftLoadFlags *flags, GError **error)
   *flags |= rules->allows_missing ? WEFT_LOAD_FLAGS_ALLOW_MISSING : 0;
   *flags |= rules->ignores_mismatched ? WEFT_LOAD_FLAGS_IGNORE_MISMATCHED_SIZES : 0;
   *flags |= rules->drops_unexpected ? WEFT_LOAD_FLAGS_DROP_UNEXPECTED : 0;
+  if (rules->strict != NULL && words[0] == NULL)
+    return add_strict_word ("", flags, error);
   for (guint i = 0; words[i] != NULL; i++)
     {
       if (!add_strict_word (words[i], flags, error))

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/weft-json.h"
 #include "base/weft-text.h"
 #include "weft-command-output.h"
 #include "weft-enums.h"
@@ -68,12 +69,8 @@ weft_command_print (const gchar *format, ...)
 void
 weft_command_print_json (JsonNode *node)
 {
-  g_autoptr (JsonGenerator) generator = json_generator_new ();
-  g_autofree gchar *text = NULL;
+  g_autofree gchar *text = weft_json_to_text (node, TRUE);
 
-  json_generator_set_root (generator, node);
-  json_generator_set_pretty (generator, TRUE);
-  text = json_generator_to_data (generator, NULL);
   /* Its strings are escaped already, in the way of JSON. */
   fputs (text, stdout);
   fputc ('\n', stdout);

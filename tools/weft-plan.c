@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft plan` and `weft explain`: views of a load plan, made from headers alone. */
+#include "base/weft-json.h"
 #include "weft-command-load.h"
 #include "weft-command-output.h"
 
@@ -130,11 +131,8 @@ print_conversion (JsonObject *object)
     weft_command_print ("ops\n");
   for (guint i = 0; i < json_array_get_length (operations); i++)
     {
-      g_autoptr (JsonGenerator) generator = json_generator_new ();
-      g_autofree gchar *text = NULL;
+      g_autofree gchar *text = weft_json_to_text (json_array_get_element (operations, i), FALSE);
 
-      json_generator_set_root (generator, json_array_get_element (operations, i));
-      text = json_generator_to_data (generator, NULL);
       weft_command_print ("    %s\n", text);
     }
   weft_command_print ("makes\n");

@@ -16,6 +16,8 @@ static const GOptionEntry quantize_options[] = {
     "How weights are packed, such as fp8-block", "S" },
   { "params", 'p', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (QuantizeOptions, parameters),
     "Parameters of the scheme", "JSON" },
+  { "dequantize", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (QuantizeOptions, quantization.is_dequantized),
+    "Take weights that are packed already by their dense values", NULL },
   WEFT_COMMAND_KEEP_OPTIONS (QuantizeOptions, quantization),
   G_OPTION_ENTRY_NULL,
 };
@@ -44,6 +46,7 @@ make_plan (WeftCommandCall *call, GError **error)
   if (!weft_command_set_scheme (load_options, options->scheme, options->parameters, &options->quantization,
                                 error))
     return NULL;
+  weft_load_options_set_is_dequantized (load_options, options->quantization.is_dequantized);
   checkpoint = weft_checkpoint_open (call->arguments[0], call->cancellable, error);
   return checkpoint != NULL ? weft_load_plan_new (checkpoint, load_options, error) : NULL;
 }
@@ -63,7 +66,12 @@ const WeftCommandEntry weft_quantize_command = {
   .description =
       "IN is a checkpoint folder or one file. Weights of linear layers and of experts are packed by the scheme; embeddings, the "
       "head, routers, norms and biases stay dense, or what --keep says instead. The config of the output tells the scheme.\n\n"
-      "Weights that are packed already are refused: dequantize them first.",
+      "Weights that are packed already are refused, unless --dequantize is given. So is a weight whose shape the scheme cannot keep.\n\n"
+      "Schemes, with their parameters: fp8-block (weight_block_size, scale_fmt), fp8-per-row, mxfp4-moe (stacked experts), "
+      "modelopt-nvfp4, bitsandbytes-4bit (quant_type, blocksize, double_quant), bitsandbytes-int8, affine (bits, group_size), gguf "
+      "(type, such as Q8_0; blocks in a safetensors file), and compressed-tensors/FORMAT (weights, as in its config) with "
+      "float-quantized, int-quantized, pack-quantized, nvfp4-pack-quantized, mxfp4-pack-quantized, mxfp6-pack-quantized or "
+      "mxfp8-quantized. Plugins may bring others.",
   .min_arguments = 1,
   .max_arguments = 1,
   .options = quantize_options,

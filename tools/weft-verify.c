@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft verify`: whether an output is whole, and leads back to where it came from. */
 #include "pipeline/weft-verification.h"
-#include "weft-command-load.h"
+#include "weft-command-convert.h"
 #include "weft-command-output.h"
 
 typedef struct
 {
   WeftCommandSource source;
   WeftCommandRules rules;
+  WeftCommandQuantization quantization;
   gchar *source_path;
   gchar *round_trip_path;
   gboolean with_bytes;
@@ -21,6 +22,7 @@ static const GOptionEntry verify_options[] = {
   { "bytes", 'b', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (VerifyOptions, with_bytes),
     "With --round-trip: read and compare every byte, too", NULL },
   WEFT_COMMAND_RULES_OPTIONS (VerifyOptions, rules),
+  WEFT_COMMAND_PACKING_OPTIONS (VerifyOptions, quantization),
   WEFT_COMMAND_SOURCE_OPTIONS (VerifyOptions, source),
   G_OPTION_ENTRY_NULL,
 };
@@ -48,7 +50,9 @@ check_source (WeftCommandCall *call, WeftVerification *verification, GError **er
   g_autoptr (WeftLoadOptions) load_options =
       weft_command_load_options (&options->source, &options->rules, error);
   g_autoptr (WeftCheckpoint) source =
-      load_options != NULL ? open_source (call, options->source_path, error) : NULL;
+      load_options != NULL && weft_command_set_quantization (load_options, &options->quantization, error)
+          ? open_source (call, options->source_path, error)
+          : NULL;
 
   return source != NULL
          && weft_verification_check_source (verification, source, load_options, call->cancellable, error);
@@ -131,7 +135,7 @@ const WeftCommandEntry weft_verify_command = {
       "(weft-provenance.json): every tensor that was written is there with its dtype, and nothing else. If it was written with "
       "`weft convert --hash`, every tensor is read as reverting would give it, and the hashes of the published files are compared: "
       "this needs no source.\n\n"
-      "--source SRC converts SRC again and compares every value with OUT; give the options (--dtype, --key-mapping, ...) that OUT was "
+      "--source SRC converts SRC again and compares every value with OUT; give the options (--dtype, --dequantize, ...) that OUT was "
       "made with. --round-trip SRC proves from headers that reverting OUT gives the tensors of SRC, in its files; with --bytes it also "
       "reads both and compares every byte. Nothing is ever written.",
   .differs = "a check failed",

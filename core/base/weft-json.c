@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,40 +55,66 @@ read_regular_file (const gchar *path, gsize *length, GError **error)
   return g_steal_pointer (&text);
 }
 
-/* Looks for what the parser must not see: a document too deep, and comments or single quotes, which JSON does not have
- * and which would hide brackets from this. */
-static gboolean
-check_depth (const gchar *text, gsize length, const gchar *where, GError **error)
+/* Copies the number at @text as the parser may have it: a whole number beyond 64 bits, which it would wrap, as a real one.
+ * Returns the bytes of it. */
+static gsize
+append_number (GString *proper, const gchar *text, gsize length)
 {
+  gsize n = 1;
+  g_autofree gchar *number = NULL;
+
+  while (n < length && (g_ascii_isalnum (text[n]) || strchr ("+-.", text[n]) != NULL) && text[n] != '\0')
+    n++;
+  number = g_strndup (text, n);
+  g_string_append_len (proper, number, (gssize) n);
+  errno = 0;
+  if (strspn (number, "-0123456789") == n && (g_ascii_strtoll (number, NULL, 10), errno == ERANGE))
+    g_string_append (proper, ".0");
+  return n;
+}
+
+/* The text as the parser may have it. Refused is what it must not see: a document too deep; comments and single quotes, which
+ * JSON does not have and which would hide brackets from this; and escaped NUL, which would end a text too early. */
+static GString *
+check_text (const gchar *text, gsize length, const gchar *where, GError **error)
+{
+  g_autoptr (GString) proper = g_string_sized_new (length);
   guint depth = 0;
   gboolean is_in_text = FALSE;
+  gsize i = 0;
 
-  for (gsize i = 0; i < length; i++)
+  while (i < length)
     {
       gchar c = text[i];
+      gboolean is_escape = is_in_text && c == '\\' && i + 1 < length;
+      gboolean is_nul = is_escape && length - i >= 6 && strncmp (text + i, "\\u0000", 6) == 0;
+      gboolean is_number = !is_in_text && (g_ascii_isdigit (c) || c == '-');
+      gboolean is_foreign = !is_in_text && strchr ("/'#", c) != NULL;
 
-      if (is_in_text)
-        {
-          if (c == '\\')
-            i++;
-          is_in_text = c != '"';
-          continue;
-        }
-      is_in_text = c == '"';
-      if (c == '[' || c == '{')
+      if (!is_in_text && (c == '[' || c == '{'))
         depth++;
-      else if ((c == ']' || c == '}') && depth > 0)
+      else if (!is_in_text && (c == ']' || c == '}') && depth > 0)
         depth--;
-      if (depth > MAX_JSON_DEPTH || c == '/' || c == '\'' || c == '#')
+      if (depth > MAX_JSON_DEPTH || is_foreign || is_nul)
         {
           g_set_error (error, WEFT_ERROR, depth > MAX_JSON_DEPTH ? WEFT_ERROR_LIMIT : WEFT_ERROR_FORMAT,
                        "%s: byte %" G_GSIZE_FORMAT ": %s", where, i,
                        depth > MAX_JSON_DEPTH ? "nested deeper than 127 levels"
+                       : is_nul               ? "a text holds a NUL character"
                                               : "JSON has no comments and no single quotes");
-          return FALSE;
+          return NULL;
         }
+      if (c == '"')
+        is_in_text = !is_in_text;
+      if (is_number)
+        {
+          i += append_number (proper, text + i, length - i);
+          continue;
+        }
+      g_string_append_len (proper, text + i, is_escape ? 2 : 1);
+      i += is_escape ? 2 : 1;
     }
-  return TRUE;
+  return g_steal_pointer (&proper);
 }
 
 /**
@@ -115,6 +142,8 @@ weft_json_load_file (const gchar *path, GError **error)
  * @where: what messages call the text, such as a path
  * @error: return location
  *
+ * A whole number beyond 64 bits becomes a real one.
+ *
  * Returns: (transfer full): the root node
  * Errors: %WEFT_ERROR_FORMAT if @text is no JSON, %WEFT_ERROR_LIMIT if it is nested deeper than 127 levels
  * Since: 1.0
@@ -123,6 +152,7 @@ JsonNode *
 weft_json_parse (const gchar *text, gssize length, const gchar *where, GError **error)
 {
   g_autoptr (JsonParser) parser = json_parser_new_immutable ();
+  g_autoptr (GString) proper = NULL;
   g_autoptr (GError) local_error = NULL;
   JsonNode *root;
 
@@ -137,9 +167,10 @@ weft_json_parse (const gchar *text, gssize length, const gchar *where, GError **
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the text is not UTF-8", where);
       return NULL;
     }
-  if (!check_depth (text, length >= 0 ? (gsize) length : strlen (text), where, error))
+  proper = check_text (text, length >= 0 ? (gsize) length : strlen (text), where, error);
+  if (proper == NULL)
     return NULL;
-  if (!json_parser_load_from_data (parser, text, length, &local_error))
+  if (!json_parser_load_from_data (parser, proper->str, (gssize) proper->len, &local_error))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: no valid JSON: %s", where,
                    local_error->message);
@@ -149,6 +180,61 @@ weft_json_parse (const gchar *text, gssize length, const gchar *where, GError **
   if (root == NULL)
     g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the document is empty", where);
   return root;
+}
+
+/* Appends the real number at @text, as json-glib writes it, in the shortest digits that give it again. What json-glib writes
+ * for a number such as 1e30 or an infinite one is no JSON. Returns the bytes of it. */
+static gsize
+append_real (GString *json, const gchar *text)
+{
+  gsize n = strspn (text, "-+.0123456789einfa");
+  gdouble real = g_ascii_strtod (text, NULL);
+  gchar digits[G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (isinf (real))
+    {
+      g_string_append (json, real < 0 ? "-1e999" : "1e999");
+      return n;
+    }
+  for (gint precision = 15; precision <= 17; precision++)
+    {
+      gchar format[] = "%.17g";
+
+      format[3] = (gchar) ('0' + precision % 10);
+      if (g_ascii_strtod (g_ascii_formatd (digits, sizeof (digits), format, real), NULL) == real)
+        break;
+    }
+  g_string_append (json, digits);
+  if (strpbrk (digits, ".e") == NULL)
+    g_string_append (json, ".0");
+  return n;
+}
+
+static gchar *
+make_numbers_proper (const gchar *text)
+{
+  GString *json = g_string_sized_new (strlen (text));
+  gboolean is_in_text = FALSE;
+
+  while (*text != '\0')
+    {
+      gsize n = is_in_text && *text == '\\' ? 2 : 1;
+
+      if (*text == '"')
+        is_in_text = !is_in_text;
+      if (!is_in_text && (g_ascii_isdigit (*text) || *text == '-' || *text == 'i'))
+        {
+          n = strspn (text, "-0123456789");
+          if (strchr (".ei", text[n]) != NULL && text[n] != '\0')
+            {
+              text += append_real (json, text);
+              continue;
+            }
+        }
+      g_string_append_len (json, text, (gssize) n);
+      text += n;
+    }
+  return g_string_free (json, FALSE);
 }
 
 /**
@@ -163,10 +249,12 @@ gchar *
 weft_json_to_text (JsonNode *node, gboolean pretty)
 {
   g_autoptr (JsonGenerator) generator = json_generator_new ();
+  g_autofree gchar *text = NULL;
 
   json_generator_set_root (generator, node);
   json_generator_set_pretty (generator, pretty);
-  return json_generator_to_data (generator, NULL);
+  text = json_generator_to_data (generator, NULL);
+  return make_numbers_proper (text);
 }
 
 /**

@@ -152,7 +152,8 @@ read_counts (WeftGgufReader *reader, guint64 *n_tensors, guint64 *n_values, GErr
     return weft_gguf_reader_fail (
         reader, "%" G_GUINT64_FORMAT " tensors and %" G_GUINT64_FORMAT " values do not fit the file", error,
         *n_tensors, *n_values);
-  return TRUE;
+  return weft_gguf_reader_count (reader, *n_tensors, error)
+         && weft_gguf_reader_count (reader, *n_values, error);
 }
 
 static gboolean

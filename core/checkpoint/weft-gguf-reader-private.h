@@ -14,6 +14,7 @@ typedef struct
   guint8 *window;
   guint64 window_start;
   gsize window_bytes;
+  guint64 n_counted;
 } WeftGgufReader;
 
 void weft_gguf_reader_init (WeftGgufReader *self, WeftFile *file);
@@ -21,6 +22,9 @@ void weft_gguf_reader_clear (WeftGgufReader *self);
 
 gboolean weft_gguf_reader_read_u32 (WeftGgufReader *self, guint32 *value, GError **error);
 gboolean weft_gguf_reader_read_u64 (WeftGgufReader *self, guint64 *value, GError **error);
+
+/* Counts @n more tensors, values or texts, of which a file may have a limited number. */
+gboolean weft_gguf_reader_count (WeftGgufReader *self, guint64 n, GError **error);
 
 /* Text of at least one byte, valid UTF-8 without NUL. */
 gchar *weft_gguf_reader_read_name (WeftGgufReader *self, GError **error);

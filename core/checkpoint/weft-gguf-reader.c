@@ -7,6 +7,8 @@
 #define MAX_NAME_BYTES 65535
 /* Arrays of arrays are allowed and unheard of. */
 #define MAX_DEPTH 4
+/* Names, texts and arrays of a file, which take far more memory than bytes of it: many times those of any vocabulary. */
+#define MAX_COUNT (4 * 1024 * 1024)
 
 typedef enum
 {
@@ -26,16 +28,19 @@ typedef enum
   N_VALUE_TYPES,
 } ValueType;
 
-/* Bytes of a value, and the type of the variant that holds it. Texts and arrays take at least their lengths. */
+/* Bytes of a value, those of an element of the variant that holds it, and its type. Texts and arrays take at least their
+ * lengths. */
 static const struct
 {
   guint n_bytes;
+  guint n_stored;
   const gchar *variant;
 } value_types[N_VALUE_TYPES] = {
-  [VALUE_U8] = { 1, "y" },   [VALUE_I8] = { 1, "n" },     [VALUE_U16] = { 2, "q" }, [VALUE_I16] = { 2, "n" },
-  [VALUE_U32] = { 4, "u" },  [VALUE_I32] = { 4, "i" },    [VALUE_F32] = { 4, "d" }, [VALUE_BOOL] = { 1, "b" },
-  [VALUE_TEXT] = { 8, "s" }, [VALUE_ARRAY] = { 12, "v" }, [VALUE_U64] = { 8, "t" }, [VALUE_I64] = { 8, "x" },
-  [VALUE_F64] = { 8, "d" },
+  [VALUE_U8] = { 1, 1, "y" },     [VALUE_I8] = { 1, 2, "n" },   [VALUE_U16] = { 2, 2, "q" },
+  [VALUE_I16] = { 2, 2, "n" },    [VALUE_U32] = { 4, 4, "u" },  [VALUE_I32] = { 4, 4, "i" },
+  [VALUE_F32] = { 4, 8, "d" },    [VALUE_BOOL] = { 1, 1, "b" }, [VALUE_TEXT] = { 8, 0, "s" },
+  [VALUE_ARRAY] = { 12, 0, "v" }, [VALUE_U64] = { 8, 8, "t" },  [VALUE_I64] = { 8, 8, "x" },
+  [VALUE_F64] = { 8, 8, "d" },
 };
 
 void
@@ -61,6 +66,21 @@ weft_gguf_reader_fail (const WeftGgufReader *self, const gchar *format, GError *
   va_end (arguments);
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: byte %" G_GUINT64_FORMAT ": %s",
                weft_file_get_path (self->file), self->position, what);
+  return FALSE;
+}
+
+gboolean
+weft_gguf_reader_count (WeftGgufReader *self, guint64 n, GError **error)
+{
+  if (n <= MAX_COUNT - self->n_counted)
+    {
+      self->n_counted += n;
+      return TRUE;
+    }
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+               "%s: byte %" G_GUINT64_FORMAT
+               ": expected up to %d tensors, values and texts in all, found more",
+               weft_file_get_path (self->file), self->position, MAX_COUNT);
   return FALSE;
 }
 
@@ -157,57 +177,81 @@ read_text_value (WeftGgufReader *self, GError **error)
 
   if (text == NULL)
     return NULL;
-  return g_utf8_validate (text, (gssize) n_bytes, NULL)
-             ? g_variant_new_string (text)
-             : g_variant_new_take_string (g_utf8_make_valid (text, (gssize) n_bytes));
+  return g_variant_ref_sink (g_utf8_validate (text, (gssize) n_bytes, NULL)
+                                 ? g_variant_new_string (text)
+                                 : g_variant_new_take_string (g_utf8_make_valid (text, (gssize) n_bytes)));
 }
 
-/* Numbers, out of little-endian bytes. */
-static GVariant *
-read_number (WeftGgufReader *self, ValueType type, GError **error)
+/* Writes a number of the file as the variant of its type holds it. */
+static void
+store_number (ValueType type, guint64 bits, gpointer place)
 {
-  guint8 bytes[8] = { 0 };
-  guint64 bits = 0;
-  guint32 f32_bits;
+  guint32 f32_bits = (guint32) bits;
   gfloat f32;
   gdouble f64;
 
-  if (!read_bytes (self, bytes, value_types[type].n_bytes, error))
-    return NULL;
-  for (guint i = 0; i < sizeof bytes; i++)
-    bits |= (guint64) bytes[i] << (8 * i);
-  f32_bits = (guint32) bits;
   memcpy (&f32, &f32_bits, sizeof f32);
-  memcpy (&f64, &bits, sizeof f64);
+  f64 = (gdouble) f32;
   switch (type)
     {
     case VALUE_U8:
-      return g_variant_new_byte ((guint8) bits);
-    case VALUE_I8:
-      return g_variant_new_int16 ((gint8) bits);
-    case VALUE_U16:
-      return g_variant_new_uint16 ((guint16) bits);
-    case VALUE_I16:
-      return g_variant_new_int16 ((gint16) bits);
-    case VALUE_U32:
-      return g_variant_new_uint32 ((guint32) bits);
-    case VALUE_I32:
-      return g_variant_new_int32 ((gint32) bits);
-    case VALUE_F32:
-      return g_variant_new_double (f32);
+      *(guint8 *) place = (guint8) bits;
+      break;
     case VALUE_BOOL:
-      return g_variant_new_boolean (bits != 0);
+      *(guint8 *) place = bits != 0;
+      break;
+    case VALUE_I8:
+      memcpy (place, &(gint16){ (gint8) bits }, sizeof (gint16));
+      break;
+    case VALUE_U16:
+    case VALUE_I16:
+      memcpy (place, &(guint16){ (guint16) bits }, sizeof (guint16));
+      break;
+    case VALUE_U32:
+    case VALUE_I32:
+      memcpy (place, &f32_bits, sizeof f32_bits);
+      break;
+    case VALUE_F32:
+      memcpy (place, &f64, sizeof f64);
+      break;
     case VALUE_U64:
-      return g_variant_new_uint64 (bits);
     case VALUE_I64:
-      return g_variant_new_int64 ((gint64) bits);
     case VALUE_F64:
     case VALUE_TEXT:
     case VALUE_ARRAY:
     case N_VALUE_TYPES:
     default:
-      return g_variant_new_double (f64);
+      memcpy (place, &bits, sizeof bits);
     }
+}
+
+/* An array of numbers, in memory of its own size: there may be as many as the file has bytes. */
+static GVariant *
+read_numbers (WeftGgufReader *self, ValueType type, guint64 n_elements, GError **error)
+{
+  const gsize n_stored = value_types[type].n_stored;
+  g_autofree guint8 *numbers = g_malloc_n ((gsize) n_elements, n_stored);
+
+  for (guint64 i = 0; i < n_elements; i++)
+    {
+      guint8 bytes[8] = { 0 };
+      guint64 bits;
+
+      if (!read_bytes (self, bytes, value_types[type].n_bytes, error))
+        return NULL;
+      memcpy (&bits, bytes, sizeof bits);
+      store_number (type, GUINT64_FROM_LE (bits), numbers + i * n_stored);
+    }
+  return g_variant_ref_sink (g_variant_new_fixed_array (G_VARIANT_TYPE (value_types[type].variant), numbers,
+                                                        (gsize) n_elements, n_stored));
+}
+
+static GVariant *
+read_number (WeftGgufReader *self, ValueType type, GError **error)
+{
+  g_autoptr (GVariant) numbers = read_numbers (self, type, 1, error);
+
+  return numbers != NULL ? g_variant_get_child_value (numbers, 0) : NULL;
 }
 
 static gboolean
@@ -245,24 +289,27 @@ read_value_of (WeftGgufReader *self, ValueType type, guint depth, GError **error
           error, n_elements);
       return NULL;
     }
+  if (element != VALUE_TEXT && element != VALUE_ARRAY)
+    return read_numbers (self, element, n_elements, error);
+  if (!weft_gguf_reader_count (self, n_elements, error))
+    return NULL;
   array_type = g_strconcat ("a", value_types[element].variant, NULL);
   builder = g_variant_builder_new (G_VARIANT_TYPE (array_type));
   for (guint64 i = 0; i < n_elements; i++)
     {
-      GVariant *value = read_value_of (self, element, depth + 1, error);
+      g_autoptr (GVariant) value = read_value_of (self, element, depth + 1, error);
 
       if (value == NULL)
         return NULL;
       g_variant_builder_add_value (builder, element == VALUE_ARRAY ? g_variant_new_variant (value) : value);
     }
-  return g_variant_builder_end (builder);
+  return g_variant_ref_sink (g_variant_builder_end (builder));
 }
 
 GVariant *
 weft_gguf_reader_read_value (WeftGgufReader *self, GError **error)
 {
   ValueType type;
-  GVariant *value = read_type (self, &type, error) ? read_value_of (self, type, 0, error) : NULL;
 
-  return value != NULL ? g_variant_ref_sink (value) : NULL;
+  return read_type (self, &type, error) ? read_value_of (self, type, 0, error) : NULL;
 }

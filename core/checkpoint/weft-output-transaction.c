@@ -272,13 +272,23 @@ is_current_journal (WeftOutputTransaction *self, const gchar *path)
          && opened.st_ino == current.st_ino && opened.st_dev == current.st_dev;
 }
 
+/* A run that was killed before its journal was there has left an empty folder. */
+static gboolean
+is_empty_folder (const gchar *path)
+{
+  g_autoptr (GDir) folder = g_dir_open (path, 0, NULL);
+
+  return folder != NULL && g_dir_read_name (folder) == NULL;
+}
+
 static gboolean
 open_journal (WeftOutputTransaction *self, gboolean is_new, GError **error)
 {
   g_autofree gchar *path = g_build_filename (self->partial, JOURNAL_NAME, NULL);
+  gint creation = is_new || is_empty_folder (self->partial) ? O_CREAT : 0;
   gboolean is_locked;
 
-  self->journal_fd = open (path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | (is_new ? O_CREAT : 0), 0666);
+  self->journal_fd = open (path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | creation, 0666);
   if (self->journal_fd < 0 && errno == ENOENT)
     {
       g_set_error (

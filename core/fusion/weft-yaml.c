@@ -152,32 +152,62 @@ read_node (Reading *reading, gint id, guint depth, GError **error)
   return read;
 }
 
-static void
+static gboolean
 refuse_by_parser (yaml_parser_t *parser, const gchar *where, GError **error)
 {
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s:%zu:%zu: no valid YAML: %s%s%s", where,
                parser->problem_mark.line + 1, parser->problem_mark.column + 1,
                parser->context != NULL ? parser->context : "", parser->context != NULL ? ", " : "",
                parser->problem != NULL ? parser->problem : "unknown problem");
+  return FALSE;
 }
 
-/* What stands behind the first document would be dropped. */
+/* Encodings are found by the byte order mark, and without one it is UTF-8; UTF-16 does not come this far. */
 static gboolean
-check_only_document (yaml_parser_t *parser, const gchar *where, GError **error)
+open_parser (yaml_parser_t *parser, const gchar *text, gsize length)
 {
-  g_auto (yaml_document_t) next = { 0 };
+  if (!yaml_parser_initialize (parser))
+    return FALSE;
+  yaml_parser_set_input_string (parser, (const guchar *) text, length);
+  return TRUE;
+}
 
-  if (!yaml_parser_load (parser, &next))
+/* Reads the events alone. A document too deep is refused where it becomes so, since the parser takes time by the square of the
+ * depth; and one that others follow, since only the first would be read. */
+static gboolean
+check_events (const gchar *text, gsize length, const gchar *where, GError **error)
+{
+  g_auto (yaml_parser_t) parser = { 0 };
+  yaml_event_type_t type = YAML_NO_EVENT;
+  guint depth = 0, n_documents = 0;
+
+  if (!open_parser (&parser, text, length))
+    return refuse_by_parser (&parser, where, error);
+  while (type != YAML_STREAM_END_EVENT)
     {
-      refuse_by_parser (parser, where, error);
-      return FALSE;
+      yaml_event_t event;
+      yaml_mark_t mark;
+      Reading reading = { .where = where };
+
+      if (!yaml_parser_parse (&parser, &event))
+        return refuse_by_parser (&parser, where, error);
+      type = event.type;
+      mark = event.start_mark;
+      yaml_event_delete (&event);
+      if (type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT)
+        depth++;
+      else if (type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT)
+        depth--;
+      else if (type == YAML_DOCUMENT_START_EVENT)
+        n_documents++;
+      if (depth > MAX_YAML_DEPTH)
+        return refuse (&reading, mark, WEFT_ERROR_LIMIT, "nested deeper than 64 levels", NULL, error) != NULL;
+      if (n_documents > 1)
+        return refuse (&reading, mark, WEFT_ERROR_FORMAT,
+                       "a second document begins here; expected one document", NULL, error)
+               != NULL;
     }
-  if (yaml_document_get_root_node (&next) == NULL)
-    return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
-               "%s:%zu:%zu: a second document begins here; expected one document", where,
-               next.start_mark.line + 1, next.start_mark.column + 1);
-  return FALSE;
+  return TRUE;
 }
 
 WeftYaml *
@@ -189,14 +219,14 @@ weft_yaml_parse (const gchar *text, gsize length, const gchar *where, GError **e
   Reading reading = { self, &document, where, 0 };
 
   self->places = g_hash_table_new_full (NULL, NULL, NULL, g_free);
-  if (!g_utf8_validate (text, (gssize) length, NULL) || !yaml_parser_initialize (&parser))
+  if (!g_utf8_validate (text, (gssize) length, NULL))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the text is not UTF-8", where);
       return NULL;
     }
-  yaml_parser_set_encoding (&parser, YAML_UTF8_ENCODING);
-  yaml_parser_set_input_string (&parser, (const guchar *) text, length);
-  if (!yaml_parser_load (&parser, &document))
+  if (!check_events (text, length, where, error))
+    return NULL;
+  if (!open_parser (&parser, text, length) || !yaml_parser_load (&parser, &document))
     {
       refuse_by_parser (&parser, where, error);
       return NULL;
@@ -206,8 +236,6 @@ weft_yaml_parse (const gchar *text, gsize length, const gchar *where, GError **e
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: the document is empty", where);
       return NULL;
     }
-  if (!check_only_document (&parser, where, error))
-    return NULL;
   self->root = read_node (&reading, 1, 0, error);
   return self->root != NULL ? g_steal_pointer (&self) : NULL;
 }

@@ -357,6 +357,8 @@ sort_names (GPtrArray *names)
  * weft_architecture_registry_list_model_types:
  * @self: a registry
  *
+ * Parts that no config is a file of, which a family names after their config class, are not among them.
+ *
  * Returns: (transfer full): all model types whose architecture is known, sorted
  * Since: 1.0
  */
@@ -370,7 +372,8 @@ weft_architecture_registry_list_model_types (WeftArchitectureRegistry *self)
 
   g_hash_table_iter_init (&types, get_model_types (self));
   while (g_hash_table_iter_next (&types, &type, NULL))
-    g_ptr_array_add (names, type);
+    if (strchr (type, '/') == NULL)
+      g_ptr_array_add (names, type);
   return sort_names (names);
 }
 

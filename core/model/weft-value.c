@@ -282,9 +282,9 @@ weft_value_to_string (const WeftValue *self)
       append_list (text, self->of.list);
       return g_strdup (text->str);
     case WEFT_VALUE_OBJECT:
-      return g_strdup_printf ("object %p", (gpointer) self->of.object);
+      return g_strdup ("an object");
     case WEFT_VALUE_CONFIG:
     default:
-      return g_strdup_printf ("config %p", (gpointer) self->of.config);
+      return g_strdup ("a config");
     }
 }

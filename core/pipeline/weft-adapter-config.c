@@ -200,13 +200,20 @@ add_to_pattern (JsonObject *config, const gchar *member, const gchar *parameter,
 
 /* One pattern for a part, such as a rank of its own, has no place in the fused parameter. */
 static gboolean
-refuse_own_pattern (JsonObject *config, const gchar *member, GArray *all, const gchar *where, GError **error)
+check_pattern (JsonObject *config, const gchar *member, GArray *all, const gchar *where, GError **error)
 {
   JsonNode *given = json_object_get_member (config, member);
-  g_autoptr (GList) keys = given != NULL && JSON_NODE_HOLDS_OBJECT (given)
-                               ? json_object_get_members (json_node_get_object (given))
-                               : NULL;
+  g_autoptr (GList) keys = NULL;
 
+  if (given == NULL || JSON_NODE_HOLDS_NULL (given))
+    return TRUE;
+  if (!JSON_NODE_HOLDS_OBJECT (given))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: %s: expected an object of numbers", where,
+                   member);
+      return FALSE;
+    }
+  keys = json_object_get_members (json_node_get_object (given));
   for (GList *key = keys; key != NULL; key = key->next)
     for (guint i = 0; i < all->len; i++)
       for (GStrv module = g_array_index (all, FusedParameter, i).modules; *module != NULL; module++)
@@ -237,19 +244,33 @@ read_number (JsonObject *config, const gchar *member, const gchar *where, gdoubl
   return FALSE;
 }
 
+static gboolean
+read_flag (JsonObject *config, const gchar *member, const gchar *where, gboolean *flag, GError **error)
+{
+  JsonNode *node = json_object_get_member (config, member);
+  gboolean is_absent = node == NULL || JSON_NODE_HOLDS_NULL (node);
+
+  if (!is_absent && (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_BOOLEAN))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: %s: expected true or false", where, member);
+      return FALSE;
+    }
+  *flag = !is_absent && json_node_get_boolean (node);
+  return TRUE;
+}
+
 /* A parameter of n parts has n times the rank, and keeps the scale of its parts: alpha by rank, or by the root of it. */
 static gboolean
 set_ranks (JsonObject *config, GArray *all, const gchar *where, GError **error)
 {
-  JsonNode *rslora = json_object_get_member (config, "use_rslora");
-  gboolean by_root = rslora != NULL && JSON_NODE_HOLDS_VALUE (rslora)
-                     && json_node_get_value_type (rslora) == G_TYPE_BOOLEAN && json_node_get_boolean (rslora);
+  gboolean by_root;
   gdouble rank, alpha;
 
-  if (!read_number (config, "r", where, &rank, error)
+  if (!read_flag (config, "use_rslora", where, &by_root, error)
+      || !read_number (config, "r", where, &rank, error)
       || !read_number (config, "lora_alpha", where, &alpha, error)
-      || !refuse_own_pattern (config, "rank_pattern", all, where, error)
-      || !refuse_own_pattern (config, "alpha_pattern", all, where, error))
+      || !check_pattern (config, "rank_pattern", all, where, error)
+      || !check_pattern (config, "alpha_pattern", all, where, error))
     return FALSE;
   for (guint i = 0; i < all->len; i++)
     {

@@ -7,6 +7,7 @@
 #include "base/weft-json.h"
 #include "base/weft-text.h"
 #include "pipeline/weft-load-plan.h"
+#include "pipeline/weft-provenance-private.h"
 #include "pipeline/weft-report-row.h"
 #include "pipeline/weft-revert-plan.h"
 #include "pipeline/weft-tensor-pair-private.h"
@@ -207,10 +208,9 @@ count_header_differences (WeftStateDict *a, WeftStateDict *b)
 static gboolean
 has_record (const Side *side)
 {
-  const gchar *folder = weft_checkpoint_get_folder (side->checkpoint);
-  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+  g_autofree gchar *path = weft_provenance_find (side->checkpoint);
 
-  return path != NULL && g_file_test (path, G_FILE_TEST_IS_REGULAR);
+  return path != NULL;
 }
 
 /* A conversion may change values and no name, so a record on one side alone is believed first. Then come the layouts as

@@ -514,6 +514,13 @@ check_no_codes (WeftLoadPlan *self, GError **error)
   return TRUE;
 }
 
+static gboolean
+is_gguf (WeftLoadPlan *self)
+{
+  return weft_checkpoint_get_n_shards (self->checkpoint) > 0
+         && weft_shard_get_gguf (weft_checkpoint_get_shard (self->checkpoint, 0)) != NULL;
+}
+
 /* What of the checkpoint is packed. */
 static gboolean
 find_packed (WeftLoadPlan *self, GError **error)
@@ -695,6 +702,8 @@ finish_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext
       g_prefix_error (error, "%s: '%s': ", rule, conversion->layer);
       return FALSE;
     }
+  if (conversion->proof != WEFT_PROOF_LOSSY && is_gguf (self))
+    weft_conversion_set_lossy (conversion, "it comes from a GGUF file, and none is written");
   if (conversion->proof == WEFT_PROOF_LOSSY)
     weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer,
                           conversion->proof_reason);
@@ -972,6 +981,20 @@ refuse_findings (WeftLoadPlan *self, WeftFinding kind, WeftError code, const gch
   return FALSE;
 }
 
+/* The table of a GGUF file says of what type the blocks of each tensor are; a safetensors file has no place for that. */
+static gboolean
+refuse_blocks (WeftLoadPlan *self, GError **error)
+{
+  if (!is_gguf (self) || self->packed == NULL || weft_load_plan_is_dequantized (self)
+      || weft_packed_weights_get_n_packed (self->packed) == 0)
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+      "%s: its blocks would lose their types in a safetensors file; --dequantize converts dense values",
+      weft_checkpoint_get_path (self->checkpoint));
+  return FALSE;
+}
+
 /**
  * weft_load_plan_check:
  * @self: a plan
@@ -1019,7 +1042,7 @@ weft_load_plan_check (WeftLoadPlan *self, GError **error)
                    weft_checkpoint_get_path (self->checkpoint));
       return FALSE;
     }
-  return TRUE;
+  return refuse_blocks (self, error);
 }
 
 /**

@@ -7,7 +7,7 @@
 #include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-provenance-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
-#include "quantize/weft-quantization-config-private.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 /* Each output goes to the shard of its first source. */
 static WeftShardLayout *

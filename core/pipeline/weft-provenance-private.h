@@ -43,6 +43,8 @@ typedef struct
 } WeftProvenance;
 
 GBytes *weft_provenance_write (WeftLoadPlan *plan, GCancellable *cancellable, GError **error);
+/* The path of the record beside the weights; NULL if there is none, and for a single file. */
+gchar *weft_provenance_find (WeftCheckpoint *checkpoint);
 WeftProvenance *weft_provenance_load (const gchar *path, GError **error);
 void weft_provenance_free (WeftProvenance *self);
 

@@ -79,6 +79,17 @@ weft_provenance_hash_file (WeftFile *file, GCancellable *cancellable, GError **e
   return ok ? g_steal_pointer (&text) : NULL;
 }
 
+/* A GGUF file is never written: what comes back of its tensors is in a safetensors file. */
+static void
+append_file_name (GString *json, WeftShard *shard)
+{
+  const gchar *name = weft_shard_get_file_name (shard);
+  g_autofree gchar *written =
+      weft_shard_get_gguf (shard) != NULL ? g_strconcat (name, ".safetensors", NULL) : g_strdup (name);
+
+  append_text (json, written);
+}
+
 static gboolean
 append_files (GString *json, WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
 {
@@ -101,7 +112,7 @@ append_files (GString *json, WeftLoadPlan *plan, GCancellable *cancellable, GErr
             return FALSE;
         }
       g_string_append (json, i > 0 ? ",\n    {\"name\": " : "\n    {\"name\": ");
-      append_text (json, weft_shard_get_file_name (shard));
+      append_file_name (json, shard);
       if (hash != NULL)
         g_string_append_printf (json, ", \"hash\": \"%s\"", hash);
       g_string_append (json, ", \"header\": ");
@@ -269,16 +280,24 @@ append_dense (GString *json, WeftLoadPlan *plan)
   g_string_append_c (json, ']');
 }
 
+gchar *
+weft_provenance_find (WeftCheckpoint *checkpoint)
+{
+  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
+  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+
+  return path != NULL && g_file_test (path, G_FILE_TEST_IS_REGULAR) ? g_steal_pointer (&path) : NULL;
+}
+
 /* What was converted may itself be the output of a conversion: its record is kept, so that it can be reverted further. */
 static gboolean
 append_previous (GString *json, WeftCheckpoint *checkpoint, GError **error)
 {
-  const gchar *folder = weft_checkpoint_get_folder (checkpoint);
-  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
+  g_autofree gchar *path = weft_provenance_find (checkpoint);
   g_autofree gchar *text = NULL;
   g_autoptr (GError) local_error = NULL;
 
-  if (path == NULL || !g_file_test (path, G_FILE_TEST_IS_REGULAR))
+  if (path == NULL)
     return TRUE;
   if (!g_file_get_contents (path, &text, NULL, &local_error) || !g_utf8_validate (text, -1, NULL))
     {

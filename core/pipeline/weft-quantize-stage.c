@@ -5,7 +5,7 @@
 
 #include "base/weft-json.h"
 #include "pipeline/weft-carry-private.h"
-#include "quantize/weft-quantization-config-private.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 #define CONFIG_FILE_NAME "config.json"
 #define REASON "it is quantized, and codes do not give the values back exactly"
@@ -77,6 +77,17 @@ refuse_packed (WeftLoadPlan *plan, GError **error)
   return FALSE;
 }
 
+/* A config that says what no weight is would be wrong. */
+static gboolean
+refuse_nothing (WeftLoadPlan *plan, GError **error)
+{
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_MISSING,
+      "%s: '%s' packs no weight of it: none is of a kind that the scheme takes, or all are kept dense",
+      weft_checkpoint_get_path (plan->checkpoint), weft_load_options_get_quantization_scheme (plan->options));
+  return FALSE;
+}
+
 static gboolean
 find_quantizer (WeftLoadPlan *plan, GError **error)
 {
@@ -130,6 +141,8 @@ weft_quantize_stage_run (WeftLoadPlan *plan, GError **error)
           return FALSE;
         }
     }
+  if (plan->quantized->len == 0)
+    return refuse_nothing (plan, error);
   g_set_object (&plan->outputs, outputs);
   g_ptr_array_unref (plan->output_conversions);
   plan->output_conversions = g_steal_pointer (&conversions);

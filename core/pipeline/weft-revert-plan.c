@@ -607,14 +607,14 @@ weft_revert_plan_new (WeftCheckpoint *checkpoint, WeftLoadOptions *options, Weft
                       GError **error)
 {
   g_autoptr (WeftRevertPlan) self = g_object_new (WEFT_TYPE_REVERT_PLAN, NULL);
-  g_autofree gchar *path =
-      g_build_filename (weft_checkpoint_get_path (checkpoint), WEFT_PROVENANCE_FILE_NAME, NULL);
+  gboolean is_by_mapping = (flags & WEFT_REVERT_FLAGS_IGNORE_PROVENANCE) != 0;
+  g_autofree gchar *path = !is_by_mapping ? weft_provenance_find (checkpoint) : NULL;
 
   self->checkpoint = g_object_ref (checkpoint);
   self->options = options != NULL ? g_object_ref (options) : weft_load_options_new ();
   self->flags = flags;
   start_from_checkpoint (self);
-  if ((flags & WEFT_REVERT_FLAGS_IGNORE_PROVENANCE) == 0 && g_file_test (path, G_FILE_TEST_IS_REGULAR))
+  if (path != NULL)
     {
       if (!refuse_rules_beside_record (self, error))
         return NULL;

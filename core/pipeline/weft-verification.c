@@ -8,6 +8,7 @@
 #include "pipeline/weft-load-plan.h"
 #include "pipeline/weft-revert-plan-private.h"
 #include "pipeline/weft-tensor-pair-private.h"
+#include "quantize/weft-packed-weights.h"
 
 /* How many rows of differences one check tells. */
 #define N_DIFFERENCE_ROWS 20
@@ -196,21 +197,12 @@ pass_on (GError **failure, GError **error)
   return FALSE;
 }
 
-static gchar *
-find_record (WeftVerification *self)
-{
-  const gchar *folder = weft_checkpoint_get_folder (self->checkpoint);
-  g_autofree gchar *path = folder != NULL ? g_build_filename (folder, WEFT_PROVENANCE_FILE_NAME, NULL) : NULL;
-
-  return path != NULL && g_file_test (path, G_FILE_TEST_IS_REGULAR) ? g_steal_pointer (&path) : NULL;
-}
-
 /* The record. There is none (noted under @name), it is broken (the same), or it needs an op or a Weft that is not here,
  * which is an error and no fault of the files: NULL then. */
 static const WeftProvenance *
 get_record (WeftVerification *self, const gchar *name, GError **error)
 {
-  g_autofree gchar *path = find_record (self);
+  g_autofree gchar *path = weft_provenance_find (self->checkpoint);
   g_autoptr (GError) failure = NULL;
 
   if (path == NULL)
@@ -260,11 +252,30 @@ compare_conversion (const WeftConversion *conversion, const WeftProvenance *reco
       g_hash_table_add (known, output->name);
       if (tensor == NULL && conversion->proof != WEFT_PROOF_LOSSY)
         return g_strdup_printf ("'%s' was written and is not there", output->name);
-      if (tensor != NULL && weft_tensor_get_dtype (tensor) != dtype)
+      /* Values of packed weights have the dtype that their method says. */
+      if (tensor != NULL && weft_tensor_get_dtype (tensor) != dtype && !record->is_quantized)
         return g_strdup_printf ("'%s' was written as %s and is %s", output->name, weft_dtype_get_name (dtype),
                                 weft_dtype_get_name (weft_tensor_get_dtype (tensor)));
     }
   return NULL;
+}
+
+/* The tensors with packed weights under their dense names, which is what the record of a quantized output has. */
+static WeftStateDict *
+find_dense_names (WeftVerification *self, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  g_autoptr (WeftQuantizer) quantizer = weft_quantizer_new_for_checkpoint (self->checkpoint, &local_error);
+  WeftStateDict *stored = weft_checkpoint_get_state_dict (self->checkpoint);
+  g_autoptr (WeftPackedWeights) packed =
+      quantizer != NULL ? weft_packed_weights_new (quantizer, stored, FALSE, &local_error) : NULL;
+
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return NULL;
+    }
+  return g_object_ref (packed != NULL ? weft_packed_weights_get_dense (packed) : stored);
 }
 
 /* Whether the tensors are those that were written, for a person; NULL if so. */
@@ -339,12 +350,17 @@ weft_verification_check_record (WeftVerification *self, GError **error)
   g_autoptr (GError) failure = NULL;
   const WeftProvenance *record = can_check (self, "record") ? get_record (self, "record", &failure) : NULL;
   WeftRevertPlan *plan = NULL;
+  g_autoptr (WeftStateDict) found = NULL;
   g_autofree gchar *wrong = NULL;
   g_autofree gchar *passed = NULL;
 
   if (record == NULL)
     return pass_on (&failure, error);
-  wrong = compare_written (record, weft_checkpoint_get_state_dict (self->checkpoint));
+  found = record->is_quantized ? find_dense_names (self, &failure)
+                               : g_object_ref (weft_checkpoint_get_state_dict (self->checkpoint));
+  if (found == NULL)
+    return take_failure (self, "record", failure, error);
+  wrong = compare_written (record, found);
   plan = wrong == NULL ? get_plan (self, &failure) : NULL;
   if (failure != NULL && !g_error_matches (failure, WEFT_ERROR, WEFT_ERROR_NOT_REVERSIBLE))
     return take_failure (self, "record", failure, error);
@@ -675,7 +691,7 @@ weft_verification_check_round_trip (WeftVerification *self, WeftCheckpoint *sour
 
   if (!can_check (self, name))
     return TRUE;
-  path = find_record (self);
+  path = weft_provenance_find (self->checkpoint);
   if (path != NULL && get_record (self, name, &failure) == NULL)
     return pass_on (&failure, error);
   plan = weft_revert_plan_new (self->checkpoint, options, WEFT_REVERT_FLAGS_NONE, &failure);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quantize/weft-packed-weight.h"
+#include "quantize/weft-packed-weight-private.h"
 
 #include <string.h>
 
@@ -205,6 +205,15 @@ weft_packed_weight_get_role (WeftPackedWeight *self, guint part)
 {
   g_return_val_if_fail (part < self->parts->len, NULL);
   return g_array_index (self->parts, Part, part).role;
+}
+
+void
+weft_packed_weight_set_key (WeftPackedWeight *self, const gchar *role, const gchar *key)
+{
+  Part *part = find_part (self, role);
+
+  g_free (part->key);
+  part->key = g_strdup (key);
 }
 
 /**

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "quantize/weft-quantization-config-private.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 #include <string.h>
 
@@ -60,9 +60,12 @@ find_node (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix)
 
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
-      JsonNode *found = get_object_member (node, names[i]);
+      JsonNode *found = json_object_get_member (json_node_get_object (node), names[i]);
 
-      if (found == NULL)
+      if (found == NULL || JSON_NODE_HOLDS_NULL (found))
+        continue;
+      /* One that is no object is there as well, and no method will know it; but not every `quantization` is MLX's. */
+      if (i == G_N_ELEMENTS (names) - 1 && !JSON_NODE_HOLDS_OBJECT (found))
         continue;
       self->node = json_node_ref (found);
       self->path = g_strconcat (prefix, names[i], NULL);

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "plugin/weft-plugin-registry.h"
-#include "quantize/weft-quantization-config-private.h"
+#include "quantize/weft-packed-weight-private.h"
+#include "quantize/weft-quantization-config-internal.h"
 
 G_DEFINE_INTERFACE (WeftQuantizer, weft_quantizer, G_TYPE_OBJECT)
 
@@ -498,10 +499,11 @@ weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *te
 static void
 add_gguf_types (WeftQuantizationConfig *config, WeftGgufFile *gguf)
 {
-  weft_quantization_config_add_metadata (config, "format", "gguf");
   for (guint i = 0; i < weft_gguf_file_get_n_tensors (gguf); i++)
     weft_quantization_config_add_metadata (config, weft_gguf_file_get_tensor_name (gguf, i),
                                            weft_gguf_file_get_tensor_type (gguf, i));
+  /* Last, so that a tensor of that name cannot hide it. */
+  weft_quantization_config_add_metadata (config, "format", "gguf");
 }
 
 /**
@@ -672,6 +674,42 @@ weft_quantizer_is_eligible (WeftQuantizer *self, WeftPackedWeight *weight)
          && WEFT_QUANTIZER_GET_IFACE (self)->is_eligible (self, weight);
 }
 
+/* The parts as they will be found: under the names that they are written with. */
+static void
+name_parts (WeftQuantizer *self, WeftPackedWeight *weight)
+{
+  for (guint i = 0; i < weft_packed_weight_get_n_parts (weight); i++)
+    {
+      const gchar *role = weft_packed_weight_get_role (weight, i);
+      g_autofree gchar *key = weft_quantizer_dup_key (self, weft_packed_weight_get_name (weight), role);
+
+      weft_packed_weight_set_key (weight, role, key);
+    }
+}
+
+/* Parts that round a row up to whole bytes or blocks would be read as a wider one. */
+static gboolean
+check_way_back (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
+{
+  const WeftShape *shape = weft_tensor_get_shape (weft_packed_weight_get_dense (weight));
+  g_autofree gchar *shape_text = weft_shape_to_string (shape);
+  g_autofree gchar *read_text = NULL;
+
+  name_parts (self, weight);
+  if (!weft_quantizer_describe (self, weight, error))
+    return FALSE;
+  if (weft_packed_weight_is_packed (weight)
+      && weft_shape_equal (weft_packed_weight_get_shape (weight), shape))
+    return TRUE;
+  read_text = weft_packed_weight_is_packed (weight)
+                  ? weft_shape_to_string (weft_packed_weight_get_shape (weight))
+                  : g_strdup ("a plain tensor");
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+               "%s: what '%s' of shape %s is packed to would be read as %s; --keep leaves it dense",
+               weft_quantizer_get_name (self), weft_packed_weight_get_name (weight), shape_text, read_text);
+  return FALSE;
+}
+
 /**
  * weft_quantizer_quantize:
  * @self: a quantizer
@@ -681,7 +719,8 @@ weft_quantizer_is_eligible (WeftQuantizer *self, WeftPackedWeight *weight)
  * Sets the parts of a weight.
  *
  * Returns: whether it could be quantised
- * Errors: those of the method, after its name; %WEFT_ERROR_PLUGIN_CONTRACT if it sets no codes
+ * Errors: those of the method, after its name; %WEFT_ERROR_PLUGIN_CONTRACT if it sets no codes; %WEFT_ERROR_SHAPE if its
+ *   parts would be read as a weight of another shape
  * Since: 1.0
  */
 gboolean
@@ -693,7 +732,7 @@ weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError *
   if (!check_result (self, "quantize", ok, local_error, error))
     return FALSE;
   if (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES) != NULL)
-    return TRUE;
+    return check_way_back (self, weight, error);
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT, "%s: quantize sets no codes for '%s'",
                weft_quantizer_get_name (self), weft_packed_weight_get_name (weight));
   return FALSE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner loops of dequantising: a run of codes of one row at a time. Private to the tensor room. */
+/* The inner loops of dequantising, and of quantising where they are like those: a run of codes of one row at a time. Private to the tensor room. */
 #pragma once
 
 #include <string.h>
@@ -46,6 +46,11 @@ typedef void (*WeftDequantizeFunc) (const WeftBlockRun *run, const void *codes, 
                                     void *elements);
 WeftDequantizeFunc weft_dequantize_lookup (WeftDtype code_dtype, WeftDtype dtype);
 
+/* Scales and rounds to codes in one pass, without shifts. NULL if there is no such loop for a pair of dtypes. */
+typedef void (*WeftQuantizeFunc) (const WeftBlockRun *run, const void *elements, gsize n_elements,
+                                  guint8 *codes);
+WeftQuantizeFunc weft_quantize_lookup (WeftDtype dtype, WeftDtype code_dtype);
+
 /* Codes below 16 to BF16 or F16: the results of all codes of a block are computed, and then looked up. */
 void weft_dequantize_nibbles (const WeftBlockRun *run, const gfloat table[WEFT_NIBBLE_ENTRIES],
                               const guint8 *codes, gsize n_codes, WeftDtype dtype, guint16 *elements);
@@ -57,4 +62,7 @@ void weft_dequantize_nibbles_avx2 (const WeftBlockRun *run, const gfloat *table,
 
 /* For a scale below 2^119 in magnitude. */
 void weft_scale_e4m3_to_bf16_avx2 (const guint8 *codes, gsize n_codes, gfloat scale, guint16 *elements);
+
+void weft_quantize_bf16_to_e4m3_avx2 (const WeftBlockRun *run, const void *elements, gsize n_elements,
+                                      guint8 *codes);
 #endif

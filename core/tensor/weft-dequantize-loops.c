@@ -175,6 +175,16 @@ weft_dequantize_lookup (WeftDtype code_dtype, WeftDtype dtype)
   return NULL;
 }
 
+WeftQuantizeFunc
+weft_quantize_lookup (WeftDtype dtype, WeftDtype code_dtype)
+{
+#if defined(__x86_64__)
+  if (dtype == WEFT_DTYPE_BF16 && code_dtype == WEFT_DTYPE_F8_E4M3 && weft_dequantize_has_avx2 ())
+    return weft_quantize_bf16_to_e4m3_avx2;
+#endif
+  return NULL;
+}
+
 /* By table */
 
 static void

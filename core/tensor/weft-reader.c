@@ -652,13 +652,14 @@ take_rounds (const WeftPiece *piece, guint loop, gint64 first, gint64 count, Wef
   memmove (&part->loops[loop], &part->loops[loop + 1], (part->n_loops - loop) * sizeof (WeftLoop));
 }
 
-/* Where to halve a piece whose region is too large: the loop that runs through most blocks, at the border of one if its
- * steps meet it. FALSE if every loop stays within a block. */
+/* Where to halve a piece whose region is too large: the loop on the outermost axis that runs through several blocks, so that
+ * the halves are as contiguous as the whole, at the border of a block if its steps meet it. FALSE if every loop stays within a
+ * block. */
 static gboolean
 kernel_fill_find_cut (const KernelFill *self, const WeftPiece *piece, const WeftRegion *region, guint *loop,
                       gint64 *n_rounds)
 {
-  gint64 most = 1;
+  guint axis = self->rank;
 
   for (guint i = 0; i < piece->n_loops; i++)
     {
@@ -668,13 +669,13 @@ kernel_fill_find_cut (const KernelFill *self, const WeftPiece *piece, const Weft
       gint64 half = piece->loops[i].extent / 2;
       gint64 to_border = (at + half * step) / self->block[k] * self->block[k] - at;
 
-      if (half == 0 || step == 0 || region->extent[k] / self->block[k] <= most)
+      if (half == 0 || step == 0 || k >= axis || region->extent[k] / self->block[k] <= 1)
         continue;
-      most = region->extent[k] / self->block[k];
+      axis = k;
       *loop = i;
       *n_rounds = to_border > 0 && to_border % step == 0 ? to_border / step : half;
     }
-  return most > 1;
+  return axis < self->rank;
 }
 
 /* Whether a localised piece takes all @n_units of a region in their order, and @target is aligned as kernels expect. */
@@ -691,28 +692,63 @@ takes_whole_region (const WeftPiece *piece, gint64 n_units, const guint8 *target
   return stride == n_units;
 }
 
-/* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region is too large. */
+/* What the kernel reads for a region; 0 if it asks for what there is not, which running it reports. */
+static gsize
+kernel_fill_count_input_bytes (const KernelFill *self, const WeftRegion *region)
+{
+  const WeftBase *base = self->base;
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < base->kernel.n_inputs; i++)
+    {
+      WeftTensor *tensor = base->kernel.inputs[i];
+      WeftRegion input = *region;
+
+      if (base->kernel.kernel->get_input_region != NULL)
+        base->kernel.kernel->get_input_region (base->kernel.params, i, region, &input);
+      if (!check_input_region (base->kernel.kernel, i, tensor, &input, NULL))
+        return 0;
+      n_bytes += count_bytes (weft_tensor_get_dtype (tensor), count_region (&input));
+    }
+  return n_bytes;
+}
+
+/* Whether the half of a region whose output is small enough spares reading: a kernel may need all of an input for any part. */
+static gboolean
+kernel_fill_is_half_lighter (const KernelFill *self, const WeftPiece *half, gsize n_input_bytes)
+{
+  WeftRegion region;
+
+  kernel_fill_get_region (self, half, &region);
+  return kernel_fill_count_input_bytes (self, &region) < n_input_bytes / 4 * 3;
+}
+
+/* Fills a piece whose source moves along the axes of the kernel's output, in halves if its region, or what the kernel reads for
+ * it, is too large. */
 static gboolean
 kernel_fill_run (KernelFill *self, const WeftPiece *piece, GError **error)
 {
   gsize unit_bytes = weft_dtype_get_unit_bytes (self->base->dtype);
   WeftPiece local = *piece;
   WeftRegion region;
-  gsize n_bytes;
+  gsize n_bytes, n_input_bytes;
   guint8 *output;
-  gint64 n_rounds;
-  guint loop;
+  gint64 n_rounds = 0;
+  guint loop = 0;
   gboolean ok;
 
   kernel_fill_get_region (self, piece, &region);
   n_bytes = count_bytes (self->base->dtype, count_region (&region));
-  if (n_bytes > self->reader->limit && kernel_fill_find_cut (self, piece, &region, &loop, &n_rounds))
+  n_input_bytes = kernel_fill_count_input_bytes (self, &region);
+  if ((n_bytes > self->reader->limit || n_input_bytes > 2 * self->reader->limit)
+      && kernel_fill_find_cut (self, piece, &region, &loop, &n_rounds))
     {
-      WeftPiece rest;
+      WeftPiece half, rest;
 
-      take_rounds (piece, loop, 0, n_rounds, &local);
+      take_rounds (piece, loop, 0, n_rounds, &half);
       take_rounds (piece, loop, n_rounds, piece->loops[loop].extent - n_rounds, &rest);
-      return kernel_fill_run (self, &local, error) && kernel_fill_run (self, &rest, error);
+      if (n_bytes > self->reader->limit || kernel_fill_is_half_lighter (self, &half, n_input_bytes))
+        return kernel_fill_run (self, &half, error) && kernel_fill_run (self, &rest, error);
     }
   kernel_fill_localise (self, &region, &local);
   output = self->origin + (gsize) (local.destination - self->destination) * unit_bytes;

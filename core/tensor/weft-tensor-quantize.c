@@ -124,6 +124,7 @@ typedef struct
   WeftCastFunc encode;
   WeftBitPacking packing; /* of codes of less than a byte */
   gsize value_bytes;
+  WeftQuantizeFunc quantize; /* NULL: step by step */
   const gfloat *scales;
   const gfloat *shifts; /* NULL: none */
   const SortedTable *table;
@@ -196,14 +197,20 @@ compute_run (const Walk *walk, WeftBlockRun *run, const guint8 *in, gsize n, gui
   static const gfloat one = 1, none = 0;
   const Quantization *self = walk->params;
   const gboolean has_bias = (self->flags & WEFT_QUANTIZE_FLAGS_BIAS) != 0;
-  gfloat values[WEFT_RUN_ELEMENTS + 4] = { 0 };
+  gfloat values[WEFT_RUN_ELEMENTS + 4];
   WeftBlockRun shift = *run;
 
-  walk->decode (in, values, n);
   run->scaling =
       (self->flags & WEFT_QUANTIZE_FLAGS_MULTIPLY) != 0 ? WEFT_SCALING_MULTIPLY : WEFT_SCALING_DIVIDE;
   run->shifts = &none;
   run->shift_step = 0;
+  if (walk->quantize != NULL && run->block > 1)
+    {
+      walk->quantize (run, in, n, codes);
+      return;
+    }
+  memset (values + n, 0, 4 * sizeof *values);
+  walk->decode (in, values, n);
   shift.scaling = has_bias ? WEFT_SCALING_MULTIPLY : WEFT_SCALING_AFFINE;
   shift.scales = &one;
   shift.scale_step = 0;
@@ -274,6 +281,8 @@ compute_codes (gconstpointer params, const WeftKernelView *output, const WeftKer
     walk.shifts = read_factors (&inputs[2], (gfloat *) scratch + inputs[1].n_elements);
   if (self->n_table == 0)
     walk.encode = weft_cast_lookup (WEFT_DTYPE_F32, self->dtype);
+  if (self->n_table == 0 && walk.shifts == NULL && (self->flags & WEFT_QUANTIZE_FLAGS_ROUND_STEPS) == 0)
+    walk.quantize = weft_quantize_lookup (inputs[0].dtype, self->dtype);
   if (self->n_table == 0
       && !weft_bit_packing_init (&walk.packing, weft_dtype_get_bits (self->dtype), WEFT_BIT_ORDER_DENSE,
                                  WEFT_DTYPE_U8, error))

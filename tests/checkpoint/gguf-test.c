@@ -120,10 +120,10 @@ open_bytes (Fixture *fixture, const guint8 *bytes, gsize n_bytes, GError **error
 
 /* Every type of value, and tensors of 2 rows of a block of Q8_0, 7 of F32, and one of I8 behind padding. */
 static const gchar *const good_file = MAGIC
-    "q3 q14 "
+    "q3 q16 "
     "'a.u8 u0 b200 'a.i8 u1 b0xfd 'a.u16 u2 w60000 'a.i16 u3 w0xfed4 'a.u32 u4 u7 'a.i32 u5 u0xffffffff 'a.f32 u6 f1.5 "
     "'a.bool u7 b1 'a.text u8 'hello 'a.array u9 u8 q2 'x 'yz 'a.u64 u10 q0x8000000000000000 'a.i64 u11 q0xffffffffffffffff "
-    "'a.f64 u12 d0.1 'a.nested u9 u9 q1 u5 q2 u1 u2 "
+    "'a.f64 u12 d0.1 'a.nested u9 u9 q1 u5 q2 u1 u2 'a.f32s u9 u6 q2 f1.5 f-2 'a.i8s u9 u1 q2 b0xfe b3 "
     "'blocks u2 q32 q2 u8 q0 'plain u1 q7 u0 q96 'bytes u1 q3 u24 q128 . z68 . z28 . z3";
 
 static const struct
@@ -145,6 +145,8 @@ static const struct
   { "a.i64", "int64 -1" },
   { "a.f64", "0.10000000000000001" },
   { "a.nested", "[<[1, 2]>]" },
+  { "a.f32s", "[1.5, -2.0]" },
+  { "a.i8s", "[int16 -2, 3]" },
 };
 
 static void

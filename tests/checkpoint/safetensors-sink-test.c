@@ -765,6 +765,20 @@ test_foreign_partial (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
   g_assert_true (fixture_exists (partial, "mine"));
 }
 
+/* What a run leaves that was killed before its journal was there. */
+static void
+test_empty_partial (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  g_autofree gchar *partial = g_strconcat (f->out, ".weft-partial", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = sink_new (f, WEFT_OUTPUT_FLAGS_RESUME);
+
+  g_assert_cmpint (g_mkdir (partial, 0700), ==, 0);
+  g_assert_true (write_outputs (f, sink, &error));
+  g_assert_no_error (error);
+  g_assert_false (g_file_test (partial, G_FILE_TEST_EXISTS));
+}
+
 /* Ends the program, as a kill would, once the first file is done. */
 static void
 die_in_second_file (guint64 n_bytes_done, G_GNUC_UNUSED guint64 n_bytes_total,
@@ -906,6 +920,7 @@ main (int argc, char **argv)
   ADD ("raced", NULL, test_raced);
   ADD ("locked", NULL, test_locked);
   ADD ("foreign-partial", NULL, test_foreign_partial);
+  ADD ("empty-partial", NULL, test_empty_partial);
   ADD ("subprocess/killed", NULL, test_killed);
   for (guint i = 0; i < G_N_ELEMENTS (resume_cases); i++)
     {

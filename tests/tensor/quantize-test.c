@@ -188,6 +188,46 @@ test_codes (void)
     }
 }
 
+/* Every BF16, scaled and rounded in one pass, gives the code that it gives in F32, step by step. (The sign of the
+ * product of two NaNs is open.) */
+static void
+test_one_pass (void)
+{
+  static const gfloat scales[] = {
+    1, -1, 0.37f, -12345.6f, 0x1p-120f, 0x1p120f, 0x1p-149f, 0, -0.0f, INFINITY
+  };
+  const gint64 dims[] = { 64, 1024 };
+  static const gint64 blocks[][2] = { { 1, 32 }, { 3, 43 }, { 0, 0 }, { 1, 1 } };
+  g_autofree guint16 *all = g_new (guint16, 65536);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftTensor) tensor = NULL;
+  g_autoptr (WeftTensor) wide = NULL;
+
+  for (guint i = 0; i < 65536; i++)
+    all[i] = (guint16) i;
+  tensor = new_tensor (WEFT_DTYPE_BF16, dims, 2, all);
+  wide = weft_tensor_cast (tensor, WEFT_DTYPE_F32, &error);
+  g_assert_no_error (error);
+  for (guint s = 0; s < G_N_ELEMENTS (scales); s++)
+    for (guint b = 0; b < G_N_ELEMENTS (blocks); b++)
+      for (gint flags = WEFT_QUANTIZE_FLAGS_NONE; flags <= WEFT_QUANTIZE_FLAGS_MULTIPLY;
+           flags += WEFT_QUANTIZE_FLAGS_MULTIPLY)
+        {
+          g_autoptr (WeftTensor) scale =
+              weft_tensor_new_constant (WEFT_DTYPE_F32, NULL, 0, scales[s], &error);
+          g_autoptr (WeftTensor) found = weft_tensor_quantize (
+              tensor, scale, NULL, blocks[b], 2, (WeftQuantizeFlags) flags, WEFT_DTYPE_F8_E4M3, 8, &error);
+          g_autoptr (WeftTensor) expected = weft_tensor_quantize (
+              wide, scale, NULL, blocks[b], 2, (WeftQuantizeFlags) flags, WEFT_DTYPE_F8_E4M3, 8, &error);
+          g_autoptr (GBytes) found_bytes = NULL;
+          g_autoptr (GBytes) expected_bytes = NULL;
+
+          g_assert_no_error (error);
+          g_assert_cmpmem (read_elements (found, &found_bytes), 65536,
+                           read_elements (expected, &expected_bytes), 65536);
+        }
+}
+
 /* The lower of two entries; of equal entries the first, but for values above them. */
 static void
 test_nearest (void)
@@ -294,6 +334,7 @@ main (int argc, char **argv)
   g_test_add_func ("/quantize/reductions", test_reductions);
   g_test_add_func ("/quantize/sum", test_sum);
   g_test_add_func ("/quantize/codes", test_codes);
+  g_test_add_func ("/quantize/one-pass", test_one_pass);
   g_test_add_func ("/quantize/nearest", test_nearest);
   g_test_add_func ("/quantize/idempotent", test_idempotent);
   g_test_add_func ("/quantize/remembered-once", test_remembered_once);

@@ -61,6 +61,7 @@ class FailuresTest(unittest.TestCase):
         self.make_source()
         for words, message in (
                 (("--model-type", "nosuch"), "there is no mapping 'nosuch'"),
+                (("--strict", ""), "'' is nothing to be strict about"),
                 (("--strict", "missing,nonsense"), "'nonsense' is nothing to be strict about"),
                 (("--strict", "all", "--allow-missing"), "contradict each other"),
                 (("--adapter-name", "x"), "--adapter-name goes with --base")):
@@ -293,6 +294,7 @@ class FailuresTest(unittest.TestCase):
                             leaves_partial=True)
         os.remove(partial)
         os.mkdir(partial)
+        made.write_text(os.path.join(partial, "mine"), "mine")
         self.assert_refused(self.run_weft("convert", self.source, "-o", self.target), partial, "move it away or remove it",
                             leaves_partial=True)
 

@@ -51,7 +51,9 @@ class ModelTest(unittest.TestCase):
 
     def test_lists(self):
         self.assertIn("LlamaForSequenceClassification\n", run("model", "--classes", self.folder))
-        self.assertIn("llama", json.loads(run("model", "--model-types", "--json"))["model_types"])
+        model_types = json.loads(run("model", "--model-types", "--json"))["model_types"]
+        self.assertIn("llama", model_types)
+        self.assertFalse([name for name in model_types if "/" in name])
 
     def test_refused(self):
         for words, code, part in (

@@ -40,11 +40,18 @@ weft_gguf_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *
   return FALSE;
 }
 
+/* The table of a GGUF file tells it for each tensor. Blocks that a safetensors file holds are all of the config's type. */
 static const gchar *
 get_type_name (WeftQuantizerBase *base, WeftPackedWeight *weight)
 {
-  return weft_quantization_config_get_metadata (weft_quantizer_base_get_config (base),
-                                                weft_packed_weight_get_key (weight, WEFT_ROLE_CODES));
+  WeftQuantizationConfig *config = weft_quantizer_base_get_config (base);
+  const gchar *key = weft_packed_weight_get_key (weight, WEFT_ROLE_CODES);
+  const gchar *name = key != NULL ? weft_quantization_config_get_metadata (config, key) : NULL;
+  WeftTensor *rows = weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES);
+
+  if (name != NULL || weft_tensor_get_dtype (rows) != WEFT_DTYPE_U8)
+    return name;
+  return weft_quantization_config_lookup_string (config, "type");
 }
 
 /* The type of a weight, if it is one that is decoded. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A word on quantisation that does not stand in config.json. */
+/* A word on quantisation that does not stand in config.json. Internal to the library: not installed. */
 #pragma once
 
 #include "quantize/weft-quantization-config.h"

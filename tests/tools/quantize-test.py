@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weft quantize` and `weft dequantize` as a user types them: what comes out holds, or nothing comes out."""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import made_checkpoint as made  # noqa: E402
+
+WEFT = os.environ["WEFT"]
+NAME = "model.layers.0.mlp.up_proj.weight"
+INT4 = json.dumps({"weights": {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 32}})
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def gguf(name, values=b""):
+    """One tensor of 32 elements as Q4_0, behind metadata."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 1 if values else 0) + values
+    head += text(name) + struct.pack("<IQIQ", 1, 32, 2, 0)
+    return head + bytes(-len(head) % 32) + bytes(range(18))
+
+
+class QuantizeTest(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.mkdtemp(prefix="weft-quantize.")
+        self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
+        self.source, self.out, self.back = (os.path.join(self.root, name) for name in ("source", "out", "back"))
+        self.gguf_file = os.path.join(self.root, "model.gguf")
+
+    def weft(self, *words, code=0):
+        result = subprocess.run([WEFT, *words], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        self.assertNotIn("CRITICAL", result.stderr)
+        return result
+
+    def make(self, shape=(32, 64), config=None, dtype="BF16"):
+        made.write_folder(self.source, [{NAME: made.tensor(dtype, shape, 1)}], config or {"torch_dtype": "bfloat16"})
+
+    def test_output_is_what_its_record_says(self):
+        self.make()
+        for i, words in enumerate((("fp8-block",), ("fp8-per-row",), ("compressed-tensors/pack-quantized", "-p", INT4),
+                                   ("bitsandbytes-int8",), ("gguf", "-p", '{"type": "Q8_0"}'))):
+            out, report = f"{self.out}{i}", os.path.join(self.root, f"{i}.json")
+            self.weft("quantize", self.source, "-o", out, "--error-report", report, "-s", *words)
+            self.weft("verify", out)
+            with open(report, encoding="utf-8") as file:
+                self.assertIn(NAME, json.dumps(json.load(file)))
+            self.weft("dequantize", out, "-o", f"{self.back}{i}", "-d", "BF16")
+            self.assertIn("equal", self.weft("diff", "--names", self.source, f"{self.back}{i}").stderr)
+
+    def test_error_report_as_table_and_plot(self):
+        self.make()
+        for ending, found in (("svg", "</svg>"), ("txt", NAME)):
+            report = os.path.join(self.root, "report." + ending)
+            self.weft("quantize", self.source, "-o", self.out, "--force", "--error-report", report, "-s", "fp8-block")
+            with open(report, encoding="utf-8") as file:
+                self.assertIn(found, file.read())
+
+    def test_source_is_converted_again(self):
+        self.make()
+        self.weft("quantize", self.source, "-s", "fp8-block", "-o", self.out)
+        self.weft("verify", self.out, "--source", self.source, "--open", "--quantize", "fp8-block")
+        self.weft("dequantize", self.out, "-o", self.back)
+        self.weft("verify", self.back, "--source", self.out, "--open", "--dequantize")
+        self.weft("verify", self.back, "--source", self.out, "--open", code=3)
+
+    def test_packed_input(self):
+        self.make()
+        self.weft("quantize", self.source, "-s", "fp8-block", "-o", self.out)
+        self.weft("quantize", self.out, "-s", "fp8-per-row", "-o", self.back, code=1)
+        self.assertFalse(os.path.exists(self.back))
+        self.weft("quantize", self.out, "-s", "fp8-per-row", "-o", self.back, "--dequantize")
+
+    def test_refused(self):
+        self.make((7, 31))
+        nvfp4 = self.weft("quantize", self.source, "-s", "modelopt-nvfp4", "-o", self.out, code=1)
+        self.assertIn("would be read as (7, 32)", nvfp4.stderr)
+        nothing = self.weft("quantize", self.source, "-s", "fp8-block", "--keep", "re:.*", "-o", self.out, code=1)
+        self.assertIn("packs no weight", nothing.stderr)
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_codes_that_nothing_explains(self):
+        for i, config in enumerate(({"quantization_config": "fp8"}, {"quantization_config": ["fp8"]}, {})):
+            folder = f"{self.source}{i}"
+            made.write_folder(folder, [{NAME: ("F8_E4M3", [2, 2], b"abcd")}], config)
+            self.assertIn("quantization_config", self.weft("dequantize", folder, "-o", self.out, code=1).stderr)
+            self.assertFalse(os.path.exists(self.out))
+
+    def write_gguf(self, *words):
+        with open(self.gguf_file, "wb") as file:
+            file.write(gguf(*words))
+
+    def test_gguf_is_not_written(self):
+        self.write_gguf("w")
+        self.assertIn("lose their types", self.weft("convert", self.gguf_file, "-o", self.out, code=1).stderr)
+        self.assertIn("not reversible", self.weft("dequantize", self.gguf_file, "-o", self.out).stderr)
+        self.weft("revert", self.out, "-o", self.back, code=1)
+
+    def test_gguf_tensor_with_a_name_of_metadata(self):
+        self.write_gguf("format")
+        self.weft("dequantize", self.gguf_file, "-o", self.out, code=1)
+
+    def test_gguf_with_more_texts_than_memory_is_for(self):
+        self.write_gguf("w", text("a") + struct.pack("<IIQ", 9, 8, 1 << 23) + bytes(8 << 23))
+        self.assertIn("expected up to", self.weft("inspect", self.gguf_file, code=1).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
