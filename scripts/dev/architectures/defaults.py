@@ -157,7 +157,7 @@ def nested(config_class, default):
         cls = type(value) if trace.is_config(value) else None
         if spec is not None and cls is None:
             try:
-                cls = spec.get_config_class(None)
+                cls = spec.config_class if spec.config_class.__name__ != "AutoConfig" else spec.get_config_class(None)
             except Exception:
                 cls = None
         entry["class"] = cls

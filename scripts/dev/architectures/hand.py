@@ -232,3 +232,11 @@ HAND["Gemma4UnifiedTextRotaryEmbedding"] = {
         for t in ("full", "sliding") for n in ("inv_freq", "original_inv_freq")
     ],
 }
+HAND["Gemma4UnifiedModel"] = {
+    "class": "Gemma4UnifiedModel",
+    "children": [
+        {"name": "language_model", "auto": "AutoModel", "config": "text_config"},
+        {"name": "embed_vision", "module": "@Gemma4UnifiedVisionEmbedder", "with": {"text_config": "text_config"}, "config": "vision_config", "if": "vision_config is not None"},
+        {"name": "embed_audio", "module": "@Gemma4UnifiedMultimodalEmbedder", "with": {"text_config": "text_config"}, "config": "audio_config", "if": "audio_config is not None"},
+    ],
+}
