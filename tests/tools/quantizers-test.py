@@ -284,7 +284,7 @@ class QuantizersTest(unittest.TestCase):
         self.assertEqual(self.read_values(self.convert("dequantize", rows, "--dtype", "float32"), "a.weight"), [2, 4, 8, 16])
 
     def test_keep(self):
-        tensors = {f"{name}.weight": self.make_random([4, 16], 1, "x")["x"] for name in ("model.a.up", "model.b.up", "lm_head")}
+        tensors = {f"{name}.weight": self.make_random([4, 16], 1, "x")["x"] for name in ("model.a.up", "model.a.down", "model.b.up", "lm_head")}
         source = self.make(tensors, {"torch_dtype": "float32"})
         # What a caller names takes the place of what is left dense by itself.
         for words, dense in (((), {"lm_head"}), (("--keep", "model.a.up"), {"model.a.up"}),
