@@ -304,7 +304,7 @@ test_flat (void)
     { "qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration" },
     { "paddleocr_vl", "PaddleOCRVLForConditionalGeneration" },
   };
-  static const gchar *const forms[] = { TEXT, "'text_config':{" TEXT "}", "'text_config':null," TEXT };
+  static const gchar *const forms[] = { TEXT, ("'text_config':{" TEXT "}"), ("'text_config':null," TEXT) };
 
   for (guint i = 0; i < G_N_ELEMENTS (models); i++)
     {
