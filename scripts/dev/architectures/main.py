@@ -211,7 +211,7 @@ def prove_family(one, configs, seed=1000):
     return report
 
 
-CACHE = ["/var/tmp/weft-architectures"]
+CACHE = [os.path.expanduser("~/.cache/weft-architectures")]
 
 
 def write(options):
