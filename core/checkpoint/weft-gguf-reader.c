@@ -139,7 +139,7 @@ static gchar *
 read_text (WeftGgufReader *self, gsize *n_bytes, GError **error)
 {
   g_autofree gchar *text = NULL;
-  guint64 length;
+  guint64 length = 0;
 
   if (!weft_gguf_reader_read_u64 (self, &length, error))
     return NULL;
@@ -257,7 +257,7 @@ read_number (WeftGgufReader *self, ValueType type, GError **error)
 static gboolean
 read_type (WeftGgufReader *self, ValueType *type, GError **error)
 {
-  guint32 number;
+  guint32 number = 0;
 
   if (!weft_gguf_reader_read_u32 (self, &number, error))
     return FALSE;
