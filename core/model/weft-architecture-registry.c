@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/weft-data-path-internal.h"
 #include "base/weft-json.h"
 #include "model/weft-architecture-private.h"
 #include "model/weft-architecture-resource.h"
@@ -87,15 +88,6 @@ weft_architecture_registry_new_shipped (void)
   return g_object_new (WEFT_TYPE_ARCHITECTURE_REGISTRY, NULL);
 }
 
-static gboolean
-add_data_folder (WeftArchitectureRegistry *self, const gchar *parent, GError **error)
-{
-  g_autofree gchar *folder = g_build_filename (parent, "architectures", NULL);
-
-  return !g_file_test (folder, G_FILE_TEST_IS_DIR)
-         || weft_architecture_registry_add_folder (self, folder, error);
-}
-
 /**
  * weft_architecture_registry_new:
  * @error: return location
@@ -112,14 +104,10 @@ WeftArchitectureRegistry *
 weft_architecture_registry_new (GError **error)
 {
   g_autoptr (WeftArchitectureRegistry) self = weft_architecture_registry_new_shipped ();
-  g_autofree gchar *user_folder = g_build_filename (g_get_user_data_dir (), "weft-1", NULL);
-  const gchar *data_path = g_getenv ("WEFT_DATA_PATH");
-  g_auto (GStrv) folders = g_strsplit (data_path != NULL ? data_path : "", G_SEARCHPATH_SEPARATOR_S, -1);
+  g_auto (GStrv) folders = weft_data_path_list_folders ("architectures");
 
-  if (!add_data_folder (self, WEFT_DATADIR, error) || !add_data_folder (self, user_folder, error))
-    return NULL;
-  for (guint i = g_strv_length (folders); i > 0; i--)
-    if (folders[i - 1][0] != '\0' && !add_data_folder (self, folders[i - 1], error))
+  for (guint i = 0; folders[i] != NULL; i++)
+    if (!weft_architecture_registry_add_folder (self, folders[i], error))
       return NULL;
   return g_steal_pointer (&self);
 }
