@@ -331,3 +331,24 @@ weft_json_append_text (GString *json, const gchar *text, gboolean is_ascii)
     }
   g_string_append_c (json, '"');
 }
+
+/**
+ * weft_json_append_texts: (skip)
+ * @json: where they are appended
+ * @texts: (array zero-terminated=1): texts
+ *
+ * Appends @texts as a JSON array of strings, such as a quantization config's list of modules that are left dense.
+ *
+ * Since: 1.0
+ */
+void
+weft_json_append_texts (GString *json, const gchar *const *texts)
+{
+  g_string_append_c (json, '[');
+  for (guint i = 0; texts[i] != NULL; i++)
+    {
+      g_string_append (json, i > 0 ? ", " : "");
+      weft_json_append_text (json, texts[i], FALSE);
+    }
+  g_string_append_c (json, ']');
+}

@@ -15,5 +15,6 @@ WEFT_PUBLIC JsonNode *weft_json_lookup (JsonNode *root, const gchar *dotted_path
 WEFT_PUBLIC gchar *weft_json_replace_member (const gchar *text, const gchar *dotted_path, const gchar *value,
                                              const gchar *where, GError **error);
 WEFT_PUBLIC void weft_json_append_text (GString *json, const gchar *text, gboolean is_ascii);
+WEFT_PUBLIC void weft_json_append_texts (GString *json, const gchar *const *texts);
 
 G_END_DECLS

@@ -611,15 +611,11 @@ weft_bitsandbytes_dup_config (WeftQuantizerBase *base, const gchar *const *skipp
   g_string_append_printf (json,
                           "{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": %s, \"load_in_8bit\": %s, "
                           "\"bnb_4bit_quant_type\": \"%s\", \"bnb_4bit_use_double_quant\": %s, "
-                          "\"bnb_4bit_quant_storage\": \"uint8\", \"llm_int8_skip_modules\": [",
+                          "\"bnb_4bit_quant_storage\": \"uint8\", \"llm_int8_skip_modules\": ",
                           self->is_int8 ? "false" : "true", self->is_int8 ? "true" : "false",
                           self->is_fp4 ? "fp4" : "nf4", self->is_double ? "true" : "false");
-  for (guint i = 0; skipped_modules[i] != NULL; i++)
-    {
-      g_string_append (json, i > 0 ? ", " : "");
-      weft_json_append_text (json, skipped_modules[i], FALSE);
-    }
-  g_string_append (json, "]}");
+  weft_json_append_texts (json, skipped_modules);
+  g_string_append_c (json, '}');
   return g_string_free (g_steal_pointer (&json), FALSE);
 }
 

@@ -393,14 +393,10 @@ weft_compressed_tensors_dup_config (WeftQuantizerBase *base, const gchar *const 
       "\"format\": ");
   weft_json_append_text (json, group->format, FALSE);
   g_string_append_printf (
-      json, ", \"weights\": %s, \"input_activations\": null, \"output_activations\": null}}, \"ignore\": [",
+      json, ", \"weights\": %s, \"input_activations\": null, \"output_activations\": null}}, \"ignore\": ",
       weights_text);
-  for (guint i = 0; skipped_modules[i] != NULL; i++)
-    {
-      g_string_append (json, i > 0 ? ", " : "");
-      weft_json_append_text (json, skipped_modules[i], FALSE);
-    }
-  g_string_append (json, "]}");
+  weft_json_append_texts (json, skipped_modules);
+  g_string_append_c (json, '}');
   return g_string_free (g_steal_pointer (&json), FALSE);
 }
 

@@ -414,16 +414,6 @@ weft_fp8_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, 
                            : quantize_blocks ((WeftFp8Quantizer *) base, weight, error);
 }
 
-static void
-append_names (GString *json, const gchar *const *names)
-{
-  for (guint i = 0; names[i] != NULL; i++)
-    {
-      g_string_append (json, i > 0 ? ", " : "");
-      weft_json_append_text (json, names[i], FALSE);
-    }
-}
-
 static gchar *
 weft_fp8_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules, GError **error)
 {
@@ -444,9 +434,9 @@ weft_fp8_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skip
         self->block[0], self->block[1]);
   if (g_strcmp0 (format, "ue8m0") == 0)
     g_string_append (json, ", \"scale_fmt\": \"ue8m0\"");
-  g_string_append (json, ", \"modules_to_not_convert\": [");
-  append_names (json, skipped_modules);
-  g_string_append (json, "]}");
+  g_string_append (json, ", \"modules_to_not_convert\": ");
+  weft_json_append_texts (json, skipped_modules);
+  g_string_append_c (json, '}');
   return g_string_free (g_steal_pointer (&json), FALSE);
 }
 

@@ -218,14 +218,10 @@ weft_modelopt_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const 
                                     GError **error)
 {
   g_autoptr (GString) json = g_string_new (
-      "{\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\", \"group_size\": 16, \"ignore\": [");
+      "{\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\", \"group_size\": 16, \"ignore\": ");
 
-  for (guint i = 0; skipped_modules[i] != NULL; i++)
-    {
-      g_string_append (json, i > 0 ? ", " : "");
-      weft_json_append_text (json, skipped_modules[i], FALSE);
-    }
-  g_string_append (json, "]}");
+  weft_json_append_texts (json, skipped_modules);
+  g_string_append_c (json, '}');
   return g_string_free (g_steal_pointer (&json), FALSE);
 }
 

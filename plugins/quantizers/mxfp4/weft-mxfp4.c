@@ -213,14 +213,10 @@ weft_mxfp4_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight
 static gchar *
 weft_mxfp4_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules, GError **error)
 {
-  g_autoptr (GString) json = g_string_new ("{\"quant_method\": \"mxfp4\", \"modules_to_not_convert\": [");
+  g_autoptr (GString) json = g_string_new ("{\"quant_method\": \"mxfp4\", \"modules_to_not_convert\": ");
 
-  for (guint i = 0; skipped_modules[i] != NULL; i++)
-    {
-      g_string_append (json, i > 0 ? ", " : "");
-      weft_json_append_text (json, skipped_modules[i], FALSE);
-    }
-  g_string_append (json, "]}");
+  weft_json_append_texts (json, skipped_modules);
+  g_string_append_c (json, '}');
   return g_string_free (g_steal_pointer (&json), FALSE);
 }
 
