@@ -452,7 +452,8 @@ configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
   gboolean ok;
 
   g_set_object (&get_private (WEFT_QUANTIZER_BASE (self))->config, config);
-  ok = WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
+  ok = weft_quantization_config_check_skip_lists (config, &local_error)
+       && WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
   return check_result (self, "configure", ok, local_error, error);
 }
 
