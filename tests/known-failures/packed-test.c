@@ -184,6 +184,10 @@ static const struct
 } refused_rows[] = {
   { "F36", FP8 (BLOCK (1, 1)), NULL, NULL, "a.weight: F8_E4M3[1,1]\na.factor: F32[1,1]", WEFT_ERROR_MISSING,
     "'a.weight' is stored as F8_E4M3|no scale" },
+  { "F36/a-scale-of-whole-numbers", FP8 (BLOCK (1, 1)), NULL, NULL,
+    "a.weight: F8_E4M3[1,1]\na.weight_scale_inv: I32[1,1]", WEFT_ERROR_DTYPE, "'a.weight'|stored as I32|F8_E8M0" },
+  { "F36/a-scale-that-is-a-code", FP8 (BLOCK (1, 1)), NULL, NULL,
+    "a.weight: F8_E4M3[1,1]\na.weight_scale_inv: F8_E4M3[1,1]", WEFT_ERROR_DTYPE, "'a.weight'|stored as F8_E4M3" },
   { "F37/a-grid-of-no-blocks", FP8 (BLOCK (4, 4)), NULL, NULL,
     "a.weight: F8_E4M3[5,5]\na.weight_scale_inv: F32[3,3]", WEFT_ERROR_SHAPE,
     "'a.weight'|(3, 3)|(5, 5)|4 x 4" },

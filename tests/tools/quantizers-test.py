@@ -290,6 +290,14 @@ class QuantizersTest(unittest.TestCase):
                 found = self.read_values(target, *self.read(target))[:len(expected)]
                 self.assertEqual([str(value) for value in found], [str(float(value)) for value in expected])
 
+    def test_exponents_that_are_no_numbers(self):
+        scales = [127, 255, 255]
+        tensors = {"a.weight": pack("F8_E4M3", [3, 1], [0x38] * 3), "a.weight_scale_inv": pack("U8", [3, 1], scales)}
+        source = self.make(tensors, {"quantization_config": {**FP8, "weight_block_size": [1, 1]}})
+        result = self.weft("dequantize", "--json", source, "-o", self.new_path())
+        self.assertIn("2 of its exponents are 255, which is no number", result.stderr)
+        self.assertIn("a.weight_scale_inv", json.dumps(json.loads(result.stdout)["value_report"]))
+
     def test_refused(self):
         for name, (tensors, config, (command, *words), part) in REFUSED.items():
             with self.subTest(name=name):

@@ -124,6 +124,26 @@ is_grid (gint64 extent, gint64 block, gint64 n_blocks)
   return block > 0 && extent / block + (extent % block != 0) == n_blocks;
 }
 
+static gboolean
+is_exponent (WeftDtype dtype)
+{
+  return dtype == WEFT_DTYPE_U8 || dtype == WEFT_DTYPE_F8_E8M0;
+}
+
+/* Numbers, or exponents. Others are no scales, whatever their names say. */
+static gboolean
+check_scale_dtype (WeftTensor *scale, GError **error)
+{
+  WeftDtype dtype = weft_tensor_get_dtype (scale);
+
+  if (is_exponent (dtype) || (weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) >= 16))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE,
+               "its scale is stored as %s; expected F32, BF16, F16, F64, or exponents as F8_E8M0 or U8",
+               weft_dtype_get_name (dtype));
+  return FALSE;
+}
+
 /* The block of the config, if it gives the grid; otherwise the one that divides the weight. */
 static gboolean
 find_block (WeftFp8Quantizer *self, const WeftShape *dense, WeftTensor *scale, gboolean is_fp4, gint64 *block,
@@ -201,7 +221,7 @@ describe_packed (WeftFp8Quantizer *self, WeftPackedWeight *weight, gboolean is_f
                    weft_packed_weight_get_name (weight));
       return FALSE;
     }
-  if (!find_block (self, &dense, scale, is_fp4, block, error))
+  if (!check_scale_dtype (scale, error) || !find_block (self, &dense, scale, is_fp4, block, error))
     {
       g_prefix_error (error, "'%s': ", weft_packed_weight_get_name (weight));
       return FALSE;
@@ -216,6 +236,8 @@ describe_packed (WeftFp8Quantizer *self, WeftPackedWeight *weight, gboolean is_f
     return FALSE;
   if (block[0] == 0 && block[1] == 0)
     weft_packed_weight_allow_channels (weight, role);
+  if (is_exponent (weft_tensor_get_dtype (scale)))
+    weft_packed_weight_set_exponents (weight, role);
   return describe_activation (weight, ROLE_ACTIVATION_SCALE, error)
          && describe_activation (weight, ROLE_INPUT_SCALE, error);
 }
@@ -510,7 +532,7 @@ dequantize_pair (WeftTensor *codes, WeftTensor *scale, WeftOpContext *context, G
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "packed FP4 needs columns");
       return NULL;
     }
-  if (!find_block (&no_block, &dense, scale, is_fp4, block, error))
+  if (!check_scale_dtype (scale, error) || !find_block (&no_block, &dense, scale, is_fp4, block, error))
     return NULL;
   elements = is_fp4 ? look_up_fp4 (codes, &dense, error) : weft_tensor_ref (codes);
   return elements != NULL ? dequantize_blocks (elements, scale, block, choose_dtype (context, scale), error)

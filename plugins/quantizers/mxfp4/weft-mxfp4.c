@@ -95,6 +95,7 @@ describe (WeftPackedWeight *weight, WeftDtype dtype, GError **error)
     }
   dense.dims[0] = expected.dims[0];
   dense.dims[2] = expected.dims[1];
+  weft_packed_weight_set_exponents (weight, ROLE_SCALE);
   return weft_packed_weight_set_packed (weight, MXFP4_SCHEME, dense.dims, dense.rank, dtype, error);
 }
 
