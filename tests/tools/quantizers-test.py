@@ -161,6 +161,21 @@ def gptq_that_says(checkpoint_format, zero):
 
 
 PLAIN_FP8 = {"a.weight": pack("F8_E4M3", [1, 2], [0x38, 0x40])}
+FP8_MOE = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "quantization_config": {**FP8, "weight_block_size": [1, 2]}}
+
+
+def experts(*lacking):
+    """Two experts of a Mixtral in FP8, with a scale for each row but for those that are @lacking."""
+    tensors = {}
+    for expert in range(2):
+        for i, name in enumerate(("w1", "w2", "w3")):
+            key = f"model.layers.0.block_sparse_moe.experts.{expert}.{name}.weight"
+            tensors[key] = pack("F8_E4M3", [2, 2], [0x38, 0x40, 0x40, 0x38])
+            if f"{expert}.{name}" not in lacking:
+                tensors[key + "_scale_inv"] = floats([2, 1], 10 * expert + i + 1, 10 * expert + i + 2)
+    return tensors
+
+
 # Tensors, config, words of the command, and what the refusal says.
 REFUSED = {
     "codes without a scale and a config": (PLAIN_FP8, {}, ("convert", "--dtype", "bfloat16"), "'a.weight' is stored as F8_E4M3"),
@@ -176,8 +191,76 @@ REFUSED = {
     "packed weights that are quantised": (
         {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 2)}, {"quantization_config": FP8}, ("convert", "--quantize", "fp8"),
         "--dequantize"),
+    "a scheme that nobody registered": ({"a.weight": floats([2, 2], 1, 2, 3, 4)}, {}, ("quantize", "--scheme", "fp9"), "'fp9'"),
+    "experts of which one has no scale": (experts("1.w3"), FP8_MOE, ("convert", "--open", "--dequantize"), "experts.1.w3.weight"),
+    "experts of which none has a scale": (
+        experts(*(f"{i}.{name}" for i in range(2) for name in ("w1", "w2", "w3"))), FP8_MOE, ("convert", "--open", "--dequantize"), "has no scale"),
+    "experts of which one is not packed": (
+        {**experts("1.w2"), "model.layers.0.block_sparse_moe.experts.1.w2.weight": floats([2, 2], 1, 2, 3, 4)}, FP8_MOE,
+        ("convert", "--open"), "is not packed as the other weights are"),
     "packed weights of a file": (
         {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 2)}, {}, ("quantize", "--scheme", "fp8"), "--dequantize"),
+}
+
+
+# Tensors that do not go together, or not with their config, and what the refusal names.
+CONTRADICTIONS = {
+    "fp8: a grid that is not the config's": (FP8, {**PLAIN_FP8, "a.weight_scale_inv": floats([3, 3], *range(9))}, "(3, 3)"),
+    "fp8: a scale of other axes": (FP8, {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1, 2], 1, 2)}, "(1, 1, 2)"),
+    "fp8: no number of a block": ({**FP8, "weight_block_size": [0, 128]}, PLAIN_FP8, "weight_block_size"),
+    "mxfp4: scales of other blocks": ({"quant_method": "mxfp4"}, {**BLOCKS, "x.experts.down_proj_scales": pack("U8", [1, 1, 2], [1, 2])}, "(1, 1, 2)"),
+    "gptq: groups that are not the config's": (gptq("gptq", 7, group_size=8)[0], {k: v for k, v in gptq("gptq", 7)[1].items() if k != "a.g_idx"}, "a.weight"),
+    "gptq: columns of the scales": (gptq("gptq", 7)[0], {**gptq("gptq", 7)[1], "a.scales": pack("F16", [2, 4], [1] * 8)}, "a.weight"),
+    "gptq: an index that is no group": (gptq("gptq", 7)[0], {**gptq("gptq", 7)[1], "a.g_idx": pack("I32", [8], [0] * 7 + [2])}, "a.weight"),
+    "gptq: bits": ({**gptq("gptq", 7)[0], "bits": 5}, gptq("gptq", 7)[1], "found 5"),
+    "awq: groups that are not the config's": (
+        {"quant_method": "awq", "bits": 4, "group_size": 4, "version": "gemm"},
+        {"a.qweight": pack("I32", [4, 1], [0] * 4), "a.qzeros": pack("I32", [4, 1], [0] * 4), "a.scales": pack("F16", [4, 8], [1] * 32)}, "a.weight"),
+    "mlx: bits that give other columns": (
+        {"group_size": 32, "bits": 8, "quant_method": "mlx"},
+        {"a.weight": pack("U32", [1, 4], [0] * 4), "a.scales": floats([1, 1], 1), "a.biases": floats([1, 1], 0)}, "a.weight"),
+    "bitsandbytes: a shape of more elements": (
+        {"quant_method": "bitsandbytes", "load_in_4bit": True},
+        {"a.weight": pack("U8", [1, 1], [0]), "a.weight.absmax": floats([1], 1), "a.weight.quant_map": floats([16], *NF4_MAP),
+         "a.weight.quant_state.bitsandbytes__nf4": pack("U8", [len(NF4_STATE)], NF4_STATE)}, "a.weight"),
+    "bitsandbytes: absmax of other blocks": (
+        {"quant_method": "bitsandbytes", "load_in_4bit": True},
+        {"a.weight": pack("U8", [2, 1], [0] * 2), "a.weight.absmax": floats([2], 1, 1), "a.weight.quant_map": floats([16], *NF4_MAP),
+         "a.weight.quant_state.bitsandbytes__nf4": pack("U8", [len(NF4_STATE)], NF4_STATE)}, "a.weight"),
+    "bitsandbytes: SCB of other rows": (
+        {"quant_method": "bitsandbytes", "load_in_8bit": True},
+        {"a.weight": pack("I8", [2, 2], [1] * 4), "a.SCB": floats([3], 1, 2, 3)}, "a.weight"),
+    "compressed-tensors: groups that are not the config's": (
+        group("pack-quantized", 4, "int", "group", group_size=4),
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 8])}, "a.weight"),
+    "compressed-tensors: a shape of more columns": (
+        group("pack-quantized", 4, "int", "channel"),
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 9])}, "a.weight"),
+    "compressed-tensors: a scale of whole numbers": (
+        group("pack-quantized", 4, "int", "channel"),
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": pack("I32", [1, 1], [1]), "a.weight_shape": pack("I64", [2], [1, 8])}, "a.weight"),
+    "compressed-tensors: a format that is no group's": (
+        {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {}},
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 8])}, "a.weight"),
+    "modelopt: scales of other groups": (
+        {"quant_method": "modelopt", "quant_algo": "NVFP4"}, {**MODELOPT, "a.weight_scale": pack("F8_E4M3", [1, 3], [0x48] * 3)}, "a.weight"),
+    "modelopt: an algorithm that nobody knows": ({"quant_method": "modelopt", "quant_algo": "NVFP5"}, MODELOPT, "NVFP5"),
+}
+
+# Scheme, parameters, shape and values, and the parts that they give: bytes, or numbers.
+WRITTEN = {
+    "blocks of fp8": ("fp8-block", {"weight_block_size": [2, 2]}, [4, 2], [1, -2, 4, .5, 0, 0, 0, 0],
+                      {"weight": bytes([0x6E, 0xF6, 0x7E, 0x66, 0, 0, 0, 0]), "weight_scale_inv": [1 / 112, 1]}),
+    "a power of two that is rounded up": ("fp8-block", {"weight_block_size": [2, 2], "scale_fmt": "ue8m0"}, [2, 2], [3] * 4,
+                                          {"weight": bytes([0x7C] * 4), "weight_scale_inv": bytes([120])}),
+    "a row of zeros": ("fp8-per-row", {}, [3, 2], [1, -448, 0, 0, 2, 1],
+                       {"weight": bytes([0x38, 0xFE, 0, 0, 0x7E, 0x76]), "weight_scale": [1, 1 / 448, 2 / 448]}),
+    "the last block is cut short": ("fp8-block", {"weight_block_size": [2, 2]}, [3, 3], [1, 1, 2, 1, 1, 2, 4, 4, 8],
+                                    {"weight": bytes([0x7E] * 9), "weight_scale_inv": [1 / 448, 2 / 448, 4 / 448, 8 / 448]}),
+    "the first code is the high nibble": (
+        "bitsandbytes-4bit", {"quant_type": "nf4", "blocksize": 64, "double_quant": False}, [2, 2], [1, -1, 0, .5], {"weight": bytes([0xF0, 0x7C])}),
+    "the first code is the low nibble": ("affine", {"bits": 4, "group_size": 32}, [1, 32], [0, 1, 2, 15] + [0] * 28,
+                                         {"weight": bytes([0x10, 0xF2] + [0] * 14), "scales": [1], "biases": [0]}),
 }
 
 
@@ -306,6 +389,43 @@ class QuantizersTest(unittest.TestCase):
                 for found in part.split("|"):
                     self.assertIn(found, result.stderr)
                 self.assertFalse(os.path.exists(target))
+
+    def test_contradictions(self):
+        for name, (quantization, tensors, part) in CONTRADICTIONS.items():
+            with self.subTest(name=name):
+                target = self.new_path()
+                source = self.make(tensors, {"torch_dtype": "float32", "quantization_config": quantization})
+                self.assertIn(part, self.weft("dequantize", source, "-o", target, code=1).stderr)
+                self.assertFalse(os.path.exists(target))
+
+    def test_written(self):
+        for name, (scheme, parameters, shape, values, expected) in WRITTEN.items():
+            with self.subTest(name=name):
+                source = self.make({"a.weight": floats(shape, *values)}, {"torch_dtype": "float32"})
+                found = self.read(self.convert("quantize", source, "--scheme", scheme, "--params", json.dumps(parameters)))
+                for ending, part in expected.items():
+                    _, _, content = found[f"a.{ending}"]
+                    if isinstance(part, list):
+                        part = floats([len(part)], *part)[2]
+                    self.assertEqual(content, part, ending)
+
+    def test_outputs_of_one_conversion_that_differ(self):
+        """One of two halves is packed: each output counts for itself."""
+        source = self.make({"a.qk.weight": floats([2, 2], 1, 2, 3, 4)}, {"torch_dtype": "float32"})
+        rules = [{"type": "WeightConverter", "source_patterns": ["qk.weight"], "target_patterns": ["q.weight", "k.weight"],
+                  "operations": [{"type": "Chunk", "dim": 0}]}]
+        made_checkpoint.write_text(self.path("rules.json"), json.dumps(rules))
+        found = self.read(self.convert("convert", source, "--mapping", self.path("rules.json"), "--quantize", "fp8-per-row", "--keep", "k"))
+        self.assertEqual({name: part[0] for name, part in found.items()}, {"a.q.weight": "F8_E4M3", "a.q.weight_scale": "F32", "a.k.weight": "F32"})
+        self.assertEqual(found["a.k.weight"], floats([1, 2], 3, 4))
+
+    def test_dense_values_go_back_to_published_names(self):
+        """Dequantizing does not forget the mapping."""
+        source = self.make(experts(), FP8_MOE)
+        dense = self.convert("convert", source, "--open", "--dequantize", "--dtype", "float32")
+        back = self.convert("revert", dense, "--lossy")
+        self.assertEqual(self.read(back), self.read(self.convert("dequantize", source, "--dtype", "float32")))
+        self.assertNotIn("quantization_config", self.read_config(back))
 
     def test_codes_are_kept_where_nobody_asks(self):
         target = self.convert("convert", self.make(PLAIN_FP8, {}))

@@ -175,7 +175,6 @@ set_blocks (WeftPackedWeight *weight, const Description *description, GError **e
 {
   const WeftCtGroup *group = description->group;
   gboolean has_index = weft_packed_weight_get_tensor (weight, ROLE_GROUP_INDEX) != NULL;
-  gboolean is_single = weft_tensor_get_n_elements (description->scale) == 1;
   WeftTensor *zero_point = weft_packed_weight_get_tensor (weight, ROLE_ZERO_POINT);
 
   if (description->word_columns > 0
@@ -183,13 +182,11 @@ set_blocks (WeftPackedWeight *weight, const Description *description, GError **e
     return FALSE;
   if (has_index)
     return TRUE;
-  if (!weft_packed_weight_set_block (weight, ROLE_SCALE, is_single ? 0 : group->block[0],
-                                     is_single ? 0 : group->block[1], error))
+  if (!weft_packed_weight_set_block (weight, ROLE_SCALE, group->block[0], group->block[1], error))
     return FALSE;
   if (zero_point != NULL
       && weft_shape_equal (weft_tensor_get_shape (zero_point), weft_tensor_get_shape (description->scale)))
-    return weft_packed_weight_set_block (weight, ROLE_ZERO_POINT, is_single ? 0 : group->block[0],
-                                         is_single ? 0 : group->block[1], error);
+    return weft_packed_weight_set_block (weight, ROLE_ZERO_POINT, group->block[0], group->block[1], error);
   return TRUE;
 }
 

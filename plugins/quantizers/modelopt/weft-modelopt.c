@@ -2,6 +2,7 @@
 /* ModelOpt's checkpoints. NVFP4: two E2M1 codes a byte, an E4M3 scale for every 16 of them and one F32 scale for all, which
  * multiplies (compressed-tensors divides by its own). FP8: one scale for all, or for each row. */
 #include <math.h>
+#include <string.h>
 
 #include "weft.h"
 
@@ -20,6 +21,20 @@ typedef struct
 
 WEFT_DEFINE_QUANTIZER (WeftModeloptQuantizer, weft_modelopt_quantizer)
 
+/* Algorithms whose weights are stored as NVFP4 or FP8, whatever their activations are. */
+static gboolean
+check_algorithm (WeftQuantizationConfig *config, GError **error)
+{
+  const gchar *name = weft_quantization_config_lookup_string (config, "quant_algo");
+
+  if (name == NULL || strstr (name, "NVFP4") != NULL || strstr (name, "FP8") != NULL
+      || g_str_equal (name, "MIXED_PRECISION"))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+               "expected a quant_algo of NVFP4, FP8 or MIXED_PRECISION, found '%s'", name);
+  return FALSE;
+}
+
 static gboolean
 weft_modelopt_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
 {
@@ -30,7 +45,7 @@ weft_modelopt_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConf
   weft_quantizer_base_add_part (base, ROLE_INPUT_SCALE, "", "_input_scale");
   weft_quantizer_base_add_runtime_tensor (base, ".k_scale");
   weft_quantizer_base_add_runtime_tensor (base, ".v_scale");
-  return TRUE;
+  return check_algorithm (config, error);
 }
 
 /* A scale of what goes in is one for all of the weight. */
