@@ -9,7 +9,10 @@
 /* What of it is like a quantization_config. */
 #define WEFT_MODELOPT_MEMBER "quantization"
 
-/* Whether every entry of the lists of modules that are left dense can be read: one that cannot would match nothing. */
+/* The lists of modules that are left dense, as the methods call them; ends with NULL. */
+extern const gchar *const weft_quantization_config_skip_lists[];
+
+/* Whether every entry of these lists can be read: one that cannot would match nothing. */
 gboolean weft_quantization_config_check_skip_lists (WeftQuantizationConfig *self, GError **error);
 
 /* Reads that file, if config.json says nothing. A file that is not there, or says nothing, is no error. */

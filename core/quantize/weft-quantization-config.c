@@ -437,9 +437,9 @@ weft_quantization_config_matches_module (const gchar *entry, const gchar *path)
   return regex != NULL && g_regex_match (regex, path, 0, NULL);
 }
 
-/* The lists of modules that are left dense, as the methods call them. */
-static const gchar *const skip_lists[] = { "modules_to_not_convert", "ignored_layers", "ignore",
-                                           "exclude_modules", "llm_int8_skip_modules" };
+const gchar *const weft_quantization_config_skip_lists[] = {
+  "modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules", "llm_int8_skip_modules", NULL
+};
 
 typedef gboolean (*EntryPredicate) (const gchar *entry, gconstpointer argument);
 
@@ -448,12 +448,12 @@ static const gchar *
 find_entry (WeftQuantizationConfig *self, EntryPredicate predicate, gconstpointer argument,
             const gchar **list_name)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (skip_lists); i++)
+  for (guint i = 0; weft_quantization_config_skip_lists[i] != NULL; i++)
     {
-      JsonNode *node = weft_quantization_config_lookup (self, skip_lists[i]);
+      JsonNode *node = weft_quantization_config_lookup (self, weft_quantization_config_skip_lists[i]);
       JsonArray *array = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
 
-      *list_name = skip_lists[i];
+      *list_name = weft_quantization_config_skip_lists[i];
       for (guint k = 0; array != NULL && k < json_array_get_length (array); k++)
         {
           JsonNode *entry = json_array_get_element (array, k);

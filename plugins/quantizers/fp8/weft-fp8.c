@@ -254,15 +254,13 @@ weft_fp8_quantizer_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, 
   return !(is_fp8 (dtype) || is_fp4) || describe_packed ((WeftFp8Quantizer *) base, weight, is_fp4, error);
 }
 
-/* E2M1 codes, the first in the low nibble. */
+/* FP8 codes are elements as they are; those of E2M1 stand in bytes, the first in the low nibble. */
 static WeftTensor *
-look_up_fp4 (WeftTensor *codes, const WeftShape *dense, GError **error)
+dup_elements (WeftTensor *codes, const WeftShape *dense, GError **error)
 {
-  g_autoptr (WeftTensor) unpacked =
-      weft_tensor_unpack (codes, 4, WEFT_BIT_ORDER_DENSE, -1, dense->dims[dense->rank - 1], error);
-  g_autoptr (WeftTensor) table = unpacked != NULL ? weft_tensor_new_code_table (WEFT_DTYPE_F4, error) : NULL;
-
-  return table != NULL ? weft_tensor_lookup (unpacked, table, error) : NULL;
+  return is_fp8 (weft_tensor_get_dtype (codes))
+             ? weft_tensor_ref (codes)
+             : weft_tensor_unpack_floats (codes, WEFT_DTYPE_F4, dense->dims[dense->rank - 1], error);
 }
 
 /* Bytes of a scale are exponents. */
@@ -287,8 +285,7 @@ weft_fp8_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight
   const WeftShape *dense = weft_packed_weight_get_shape (weight);
   const gchar *role;
   WeftTensor *scale = get_scale (weight, &role);
-  g_autoptr (WeftTensor) elements =
-      is_fp8 (weft_tensor_get_dtype (codes)) ? weft_tensor_ref (codes) : look_up_fp4 (codes, dense, error);
+  g_autoptr (WeftTensor) elements = dup_elements (codes, dense, error);
   gint64 block[2];
 
   if (elements == NULL)
@@ -534,7 +531,7 @@ dequantize_pair (WeftTensor *codes, WeftTensor *scale, WeftOpContext *context, G
     }
   if (!check_scale_dtype (scale, error) || !find_block (&no_block, &dense, scale, is_fp4, block, error))
     return NULL;
-  elements = is_fp4 ? look_up_fp4 (codes, &dense, error) : weft_tensor_ref (codes);
+  elements = dup_elements (codes, &dense, error);
   return elements != NULL ? dequantize_blocks (elements, scale, block, choose_dtype (context, scale), error)
                           : NULL;
 }

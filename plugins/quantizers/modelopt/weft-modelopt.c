@@ -123,11 +123,9 @@ dequantize_nvfp4 (WeftPackedWeight *weight, WeftDtype dtype, GError **error)
 {
   static const gint64 group[] = { GROUP_ELEMENTS };
   const WeftShape *dense = weft_packed_weight_get_shape (weight);
-  g_autoptr (WeftTensor) codes =
-      weft_tensor_unpack (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES), 4, WEFT_BIT_ORDER_DENSE,
-                          -1, dense->dims[dense->rank - 1], error);
-  g_autoptr (WeftTensor) table = codes != NULL ? weft_tensor_new_code_table (WEFT_DTYPE_F4, error) : NULL;
-  g_autoptr (WeftTensor) elements = table != NULL ? weft_tensor_lookup (codes, table, error) : NULL;
+  g_autoptr (WeftTensor) elements =
+      weft_tensor_unpack_floats (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES), WEFT_DTYPE_F4,
+                                 dense->dims[dense->rank - 1], error);
   /* The product of both scales is rounded to F32 first. */
   g_autoptr (WeftTensor) scale =
       elements != NULL ? weft_tensor_dequantize (weft_packed_weight_get_tensor (weight, ROLE_SCALE),
