@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft plan` and `weft explain`: views of a load plan, made from headers alone. */
 #include "base/weft-json.h"
-#include "weft-command-load.h"
+#include "weft-command-convert.h"
 #include "weft-command-output.h"
 
 typedef struct
 {
   WeftCommandSource source;
   WeftCommandRules rules;
+  WeftCommandQuantization quantization;
 } PlanOptions;
 
 static const GOptionEntry plan_options[] = {
   WEFT_COMMAND_RULES_OPTIONS (PlanOptions, rules),
   WEFT_COMMAND_SOURCE_OPTIONS (PlanOptions, source),
+  WEFT_COMMAND_PACKING_OPTIONS (PlanOptions, quantization),
   G_OPTION_ENTRY_NULL,
 };
 
@@ -22,10 +24,11 @@ make_plan (WeftCommandCall *call, GError **error)
   const PlanOptions *options = call->options;
   g_autoptr (WeftLoadOptions) load_options =
       weft_command_load_options (&options->source, &options->rules, error);
-  g_autoptr (WeftCheckpoint) checkpoint =
-      load_options != NULL ? weft_command_open_source (call->arguments[0], &options->source, call, error)
-                           : NULL;
+  g_autoptr (WeftCheckpoint) checkpoint = NULL;
 
+  if (load_options == NULL || !weft_command_set_quantization (load_options, &options->quantization, error))
+    return NULL;
+  checkpoint = weft_command_open_source (call->arguments[0], &options->source, call, error);
   return checkpoint != NULL ? weft_command_new_plan (checkpoint, load_options, &options->rules, error) : NULL;
 }
 
@@ -102,6 +105,29 @@ format_tensor (JsonObject *object)
   return g_string_free (text, FALSE);
 }
 
+/* A part of a packed weight says what it is to it. */
+static gchar *
+format_part (JsonObject *object)
+{
+  return json_object_has_member (object, "role")
+             ? g_strdup_printf ("  %s of %s", get_member (object, "role"), get_member (object, "scheme"))
+             : g_strdup ("");
+}
+
+static void
+print_packed (JsonArray *parts)
+{
+  for (guint i = 0; i < json_array_get_length (parts); i++)
+    {
+      JsonObject *part = json_array_get_object_element (parts, i);
+      g_autofree gchar *tensor = format_tensor (part);
+      g_autofree gchar *role = format_part (part);
+
+      weft_command_print ("%s    %s  %s%s\n", i == 0 ? "packed to\n" : "", get_member (part, "name"), tensor,
+                          role);
+    }
+}
+
 /* What happens behind the model's mapping, in the order in which it does. */
 static void
 print_stages (JsonArray *stages)
@@ -148,12 +174,16 @@ print_conversion (JsonObject *object)
     {
       JsonObject *source = json_array_get_object_element (sources, i);
       g_autofree gchar *tensor = format_tensor (source);
+      g_autofree gchar *role = format_part (source);
 
-      weft_command_print ("    %s  %s  %s at byte %" G_GINT64_FORMAT "\n", get_member (source, "key"), tensor,
-                          get_member (source, "file"), json_object_get_int_member (source, "offset"));
+      weft_command_print ("    %s  %s  %s at byte %" G_GINT64_FORMAT "%s\n", get_member (source, "key"),
+                          tensor, get_member (source, "file"), json_object_get_int_member (source, "offset"),
+                          role);
     }
   if (json_object_has_member (object, "stages"))
     print_stages (json_object_get_array_member (object, "stages"));
+  if (json_object_has_member (object, "packed"))
+    print_packed (json_object_get_array_member (object, "packed"));
   weft_command_print ("reversible: %s\n", get_member (object, "reversible"));
 }
 
@@ -186,6 +216,7 @@ run_explain (WeftCommandCall *call, GError **error)
 static const WeftCommandExample plan_examples[] = {
   { "What would be made, from what, and is it reversible", "weft plan Mixtral-8x7B" },
   { "The same for a script", "weft plan --json Mixtral-8x7B" },
+  { "Before packed weights are converted by their dense values", "weft plan my-fp8-model --dequantize" },
   { NULL, NULL },
 };
 

@@ -73,7 +73,8 @@ WEFT_PUBLIC void weft_load_options_set_is_dequantized (WeftLoadOptions *self, gb
 WEFT_PUBLIC void weft_load_options_set_dense_dtype (WeftLoadOptions *self, WeftDtype dtype);
 WEFT_PUBLIC void weft_load_options_set_quantization (WeftLoadOptions *self, const gchar *scheme,
                                                      JsonNode *parameters);
-WEFT_PUBLIC void weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry);
+WEFT_PUBLIC gboolean weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry,
+                                                         GError **error);
 WEFT_PUBLIC void weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed);
 
 WEFT_PUBLIC void weft_load_options_set_fusion_config (WeftLoadOptions *self, JsonNode *fusion_config,
