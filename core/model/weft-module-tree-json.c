@@ -23,7 +23,7 @@ static gboolean
 refuse (GError **error, const gchar *where, const gchar *member, const gchar *expected, JsonNode *found)
 {
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: %s: expected %s, found %s", where, member, expected,
-               found != NULL ? json_node_type_name (found) : "nothing");
+               weft_json_describe (found));
   return FALSE;
 }
 
