@@ -295,8 +295,7 @@ test_refused_plan (Fixture *fixture, G_GNUC_UNUSED gconstpointer user_data)
 }
 
 static void
-cancel (G_GNUC_UNUSED WeftLoader *loader, G_GNUC_UNUSED const gchar *name, G_GNUC_UNUSED guint64 offset,
-        G_GNUC_UNUSED guint64 n_bytes, gpointer user_data)
+cancel (G_GNUC_UNUSED guint64 n_bytes_done, G_GNUC_UNUSED guint64 n_bytes_total, gpointer user_data)
 {
   g_cancellable_cancel (user_data);
 }
@@ -309,7 +308,7 @@ test_cancelled (Fixture *fixture, G_GNUC_UNUSED gconstpointer user_data)
   g_autoptr (GError) error = NULL;
 
   weft_loader_set_queue (fixture->loader, 0, 0);
-  weft_loader_set_loaded_func (fixture->loader, cancel, g_object_ref (cancellable), g_object_unref);
+  weft_loader_set_progress_func (fixture->loader, cancel, g_object_ref (cancellable), g_object_unref);
   arena = weft_loader_load (fixture->loader, cancellable, &error);
   g_assert_null (arena);
   g_assert_error (error, WEFT_ERROR, WEFT_ERROR_CANCELLED);
