@@ -118,7 +118,7 @@ take_target_names (WeftLoadPlan *self)
 {
   const gchar *const *names = weft_load_options_get_target_names (self->options);
 
-  self->model_keys = g_hash_table_new (g_str_hash, g_str_equal);
+  self->model_keys = g_hash_table_new (weft_text_hash, g_str_equal);
   for (guint i = 0; names[i] != NULL; i++)
     g_hash_table_add (self->model_keys, (gpointer) names[i]);
 }
