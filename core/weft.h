@@ -50,6 +50,8 @@
 #include "quantize/weft-packed-weights.h"
 #include "quantize/weft-quantization-config.h"
 #include "quantize/weft-quantizer.h"
+#include "parallel/weft-parallel-plan.h"
+#include "parallel/weft-placement.h"
 #include "fusion/weft-fusion-context.h"
 #include "fusion/weft-module-fusion-spec.h"
 #include "fusion/weft-module-replacement.h"
