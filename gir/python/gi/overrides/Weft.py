@@ -295,7 +295,7 @@ class Weights(collections.abc.Mapping):
 
 
 def _make_options(dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None, is_open=False,
-                  fusion=None, plan_overrides=None, dequantize=False, quantize=None):
+                  fusion=None, plan_overrides=None, dequantize=False, quantize=None, tp_size=1, ep_size=1, rank=0, parallel_plan=None):
     options = Weft.LoadOptions.new()
     options.set_model_type(model_type)
     options.set_class_name(class_name)
@@ -315,6 +315,9 @@ def _make_options(dtype=None, key_mapping=None, mapping=None, module_tree=None, 
         options.set_fusion_config(Json.from_string(json.dumps(fusion)), "fusion")
     if plan_overrides is not None:
         options.set_plan_overrides(Weft.PlanOverrides.load(os.fspath(plan_overrides)))
+    options.set_parallel(tp_size, ep_size, rank)
+    if parallel_plan is not None:
+        options.set_parallel_plan(Weft.ParallelPlan.load(os.fspath(parallel_plan)))
     return options
 
 
@@ -333,6 +336,8 @@ def load(path, *, convert=True, **options):
     plan_overrides: a file that says which modules are replaced, by path
     dequantize: True makes packed weights dense
     quantize: a scheme that dense weights are packed with
+    tp_size, ep_size, rank: what one rank of several holds: tensors are cut over tp_size ranks, experts spread over ep_size
+    parallel_plan: a file that says how tensors are cut, merged over the model's own plan
     """
     checkpoint = Weft.Checkpoint.open(os.fspath(path), None)
     if not convert:
