@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the README and of the pages "Write an op", "Write a fusion", "Write a quantizer", "Write a mapping", "Module tree" and "What a load reports", run as a reader would."""
+"""The samples of the README and of the pages "Write an op", "Write a fusion", "Write a quantizer", "Write a mapping", "Module tree", "What a load reports" and "Load into an engine", run as a reader would."""
 
 import json
 import os
@@ -140,6 +140,25 @@ class SamplesTest(unittest.TestCase):
                                     "checkpoint = Weft.Checkpoint.open('.')\n" + blocks("load-report.md", "python")[0]
               + "print(plan.get_outputs().get_name(0), plan.get_report().get_name(Weft.Finding.MISSING, 0))\n")
         self.assertEqual(self.run_words(sys.executable, "head.py"), "v_head.weight v_head.bias\n")
+
+    def test_engine_in_c(self):
+        write(self.path("engine.c"), blocks("load-into-an-engine.md", "c")[0])
+        self.run_words("sh", "-ec", blocks("load-into-an-engine.md", "sh")[0])
+        self.assertEqual(self.run_words(self.path("engine"), "in.safetensors"), "w: 8 bytes at 0\n")
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_engine_in_python(self):
+        self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B")
+        write(self.path("engine.py"), blocks("load-into-an-engine.md", "python")[0] + "print(len(arrays), norm.dtype, norm.shape)\n")
+        lines = self.run_words(sys.executable, "engine.py").splitlines()
+        self.assertEqual((len(set(lines[:-1])), lines[-1]), (21, "21 uint16 (16,)"))
+
+    @unittest.skipUnless(WEFT_GJS and GJS, "built without introspection, or no gjs")
+    def test_engine_in_javascript(self):
+        self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B")
+        write(self.path("engine.js"), blocks("load-into-an-engine.md", "js")[0] + "print(Object.keys(arrays).length, norm.length);\n")
+        lines = self.run_words(GJS, "-m", "engine.js").splitlines()
+        self.assertEqual((len(set(lines[:-1])), lines[-1]), (21, "21 16"))
 
     def make_model(self):
         """Two layers with keys and values, and the tree that says so."""
