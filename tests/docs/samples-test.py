@@ -26,9 +26,9 @@ def write(path, text):
         file.write(text)
 
 
-def write_tensor(path, name, values):
+def write_tensor(path, name, values, shape=None):
     content = struct.pack(f"<{len(values)}f", *values)
-    header = json.dumps({name: {"dtype": "F32", "shape": [len(values)], "data_offsets": [0, len(content)]}}).encode()
+    header = json.dumps({name: {"dtype": "F32", "shape": shape or [len(values)], "data_offsets": [0, len(content)]}}).encode()
     header += b" " * (-len(header) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header + content)
@@ -70,6 +70,19 @@ class SamplesTest(unittest.TestCase):
             file.write(struct.pack("<Q", len(header)) + header + content)
         self.run_words(sys.executable, WEFT_PYTHON, "--plugin", "nibble.py", "dequantize", "packed", "--dtype", "F32", "-o", "dense")
         self.assertEqual(read_values(self.path("dense/model.safetensors")), [2, 1, -16, -2])
+        self.check_quantizing()
+
+    def check_quantizing(self):
+        """A row of [7, -3] of scale 1, and one of [-14, 2] of scale 2."""
+        with open(self.path("nibble.py"), "a", encoding="utf-8") as file:
+            file.write(blocks("write-a-quantizer.md", "python")[1])
+        write_tensor(self.path("dense/model.safetensors"), "a.weight", [7, -3, -14, 2], [2, 2])
+        command = blocks("write-a-quantizer.md", "console")[1].removeprefix("$ weft-python ").split()
+        self.run_words(sys.executable, WEFT_PYTHON, *command)
+        with open(self.path("packed-again/config.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["quantization_config"]["quant_method"], "nibble")
+        self.run_words(sys.executable, WEFT_PYTHON, "--plugin", "nibble.py", "dequantize", "packed-again", "--dtype", "F32", "-o", "again")
+        self.assertEqual(read_values(self.path("again/model.safetensors")), [7, -3, -14, 2])
 
     def test_op_in_c(self):
         write(self.path("my-scale.c"), blocks("write-an-op.md", "c")[0])
