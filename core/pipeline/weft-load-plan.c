@@ -937,7 +937,7 @@ compile (WeftLoadPlan *self, GError **error)
     find_missing (self);
   else if (self->model_keys != NULL)
     find_missing_names (self);
-  else
+  else if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_KEEP_NAMES) == 0)
     note_open_mode (self);
   return refuse_fusing_codes (self, error) && weft_fusion_stages_apply (self, error)
          && weft_quantize_stage_run (self, error);

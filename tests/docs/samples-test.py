@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the README and of the pages "Write an op", "Write a fusion", "Write a quantizer", "Write a mapping", "Module tree" and "What a load reports", run as a reader would."""
+"""The samples of the README and of the pages "Write an op", "Write a fusion", "Packed weights", "Write a quantizer", "Write a mapping", "Module tree" and "What a load reports", run as a reader would."""
 
 import json
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -71,6 +72,16 @@ class SamplesTest(unittest.TestCase):
         self.run_words(sys.executable, WEFT_PYTHON, "--plugin", "nibble.py", "dequantize", "packed", "--dtype", "F32", "-o", "dense")
         self.assertEqual(read_values(self.path("dense/model.safetensors")), [2, 1, -16, -2])
         self.check_quantizing()
+
+    def test_packed_weights(self):
+        """The commands of the page, one after the other."""
+        os.mkdir(self.path("my-model"))
+        write(self.path("my-model/config.json"), '{"model_type": "made-up", "torch_dtype": "float32"}')
+        write_tensor(self.path("my-model/model.safetensors"), "model.layers.0.mlp.up_proj.weight", range(1, 65), [8, 8])
+        for line in blocks("packed-weights.md", "console")[0].splitlines():
+            self.run_words(WEFT, *shlex.split(line.removeprefix("$ weft ")))
+        with open(self.path("errors.svg"), encoding="utf-8") as file:
+            self.assertIn("</svg>", file.read())
 
     def check_quantizing(self):
         """A row of [7, -3] of scale 1, and one of [-14, 2] of scale 2."""
