@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views of a plan as JSON: the whole, and the history of one key. */
-#include "pipeline/weft-load-plan-private.h"
+#include "pipeline/weft-slice-stage-private.h"
 
 #include <string.h>
 
@@ -145,13 +145,24 @@ collect_sources (WeftLoadPlan *self, guint level, guint position, GArray *positi
                        positions);
 }
 
+/* Where an output stands in what the last stage made; FALSE: there is no stage, or it was packed after it. */
+static gboolean
+find_stage_position (WeftLoadPlan *self, guint output, guint *position)
+{
+  WeftStage *stage = self->stages->len > 0 ? self->stages->pdata[self->stages->len - 1] : NULL;
+
+  return stage != NULL
+         && weft_state_dict_find (stage->outputs, weft_state_dict_get_name (self->outputs, output), position);
+}
+
 static GArray *
 list_sources (WeftLoadPlan *self, guint output)
 {
   GArray *positions = g_array_new (FALSE, FALSE, sizeof (guint));
+  guint position;
 
-  if (self->stages->len > 0)
-    collect_sources (self, self->stages->len, output, positions);
+  if (find_stage_position (self, output, &position))
+    collect_sources (self, self->stages->len, position, positions);
   else
     collect_conversion (self->output_conversions->pdata[output], positions);
   return positions;
@@ -183,15 +194,17 @@ add_stage (JsonBuilder *builder, WeftStage *stage, WeftConversion *maker)
 static void
 add_stages (JsonBuilder *builder, WeftLoadPlan *self, guint output)
 {
+  guint level = self->stages->len, position;
+
   json_builder_set_member_name (builder, "stages");
   json_builder_begin_array (builder);
-  for (guint level = self->stages->len; level > 0; level--)
+  for (level = find_stage_position (self, output, &position) ? level : 0; level > 0; level--)
     {
       WeftStage *stage = self->stages->pdata[level - 1];
 
-      if (stage->makers->pdata[output] != NULL)
-        add_stage (builder, stage, stage->makers->pdata[output]);
-      output = weft_stage_get_origin (stage, output);
+      if (stage->makers->pdata[position] != NULL)
+        add_stage (builder, stage, stage->makers->pdata[position]);
+      position = weft_stage_get_origin (stage, position);
     }
   json_builder_end_array (builder);
 }
@@ -288,6 +301,11 @@ weft_load_plan_to_json (WeftLoadPlan *self)
   add_rules (builder, self);
   json_builder_set_member_name (builder, "report");
   json_builder_add_value (builder, weft_load_report_to_json (self->report));
+  if (self->sharding != NULL)
+    {
+      json_builder_set_member_name (builder, "parallel");
+      json_builder_add_value (builder, weft_slice_stage_to_json (self));
+    }
   json_builder_end_object (builder);
   return json_builder_get_root (builder);
 }
@@ -322,10 +340,11 @@ weft_load_plan_describe_output (WeftLoadPlan *self, guint position)
   GString *text = g_string_new (weft_state_dict_get_name (published, g_array_index (sources, guint, 0)));
   g_autoptr (GPtrArray) makers = g_ptr_array_new ();
   gboolean has_ops = FALSE;
+  guint at, level = find_stage_position (self, position, &at) ? self->stages->len : 0;
 
   if (sources->len > 1)
     g_string_append_printf (text, " and %u more", sources->len - 1);
-  for (guint level = self->stages->len, at = position; level > 0; level--)
+  for (; level > 0; level--)
     {
       WeftStage *stage = self->stages->pdata[level - 1];
 
