@@ -478,6 +478,8 @@ gboolean
 weft_gather_plan_check_replicas (WeftGatherPlan *self, GCancellable *cancellable, GError **error)
 {
   g_autofree WeftTensorPair *pairs = g_new0 (WeftTensorPair, self->replicas->len + 1);
+  WeftTransferOptions options = { .struct_size = sizeof options,
+                                  .n_threads = weft_transfer_get_default_n_threads () };
 
   for (guint i = 0; i < self->replicas->len; i++)
     {
@@ -487,7 +489,7 @@ weft_gather_plan_check_replicas (WeftGatherPlan *self, GCancellable *cancellable
       pairs[i].b = replica->b;
       pairs[i].name = replica->name;
     }
-  if (!weft_tensor_pairs_compare (pairs, self->replicas->len, NULL, cancellable, error))
+  if (!weft_tensor_pairs_compare (pairs, self->replicas->len, &options, cancellable, error))
     return FALSE;
   for (guint i = 0; i < self->replicas->len; i++)
     {
