@@ -259,7 +259,11 @@ weft_command_set_scheme (WeftLoadOptions *load_options, const gchar *scheme, con
     }
   weft_load_options_set_quantization (load_options, scheme, node);
   for (guint i = 0; quantization->kept != NULL && quantization->kept[i] != NULL; i++)
-    weft_load_options_add_dense_module (load_options, quantization->kept[i]);
+    if (!weft_load_options_add_dense_module (load_options, quantization->kept[i], &cause))
+      {
+        weft_command_set_usage_error (error, "--keep: %s", cause->message);
+        return FALSE;
+      }
   return TRUE;
 }
 

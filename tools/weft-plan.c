@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft plan` and `weft explain`: views of a load plan, made from headers alone. */
 #include "base/weft-json.h"
+#include "weft-command-convert.h"
 #include "base/weft-text.h"
 #include "weft-command-parallel.h"
 #include "weft-command-output.h"
@@ -9,6 +10,7 @@ typedef struct
 {
   WeftCommandSource source;
   WeftCommandRules rules;
+  WeftCommandQuantization quantization;
   WeftCommandParallel parallel;
 } PlanOptions;
 
@@ -16,6 +18,7 @@ static const GOptionEntry plan_options[] = {
   WEFT_COMMAND_PARALLEL_OPTIONS (PlanOptions, parallel),
   WEFT_COMMAND_RULES_OPTIONS (PlanOptions, rules),
   WEFT_COMMAND_SOURCE_OPTIONS (PlanOptions, source),
+  WEFT_COMMAND_PACKING_OPTIONS (PlanOptions, quantization),
   G_OPTION_ENTRY_NULL,
 };
 
@@ -28,7 +31,7 @@ make_plan (WeftCommandCall *call, GError **error)
   g_autoptr (WeftCheckpoint) checkpoint = NULL;
   guint n_ranks;
 
-  if (load_options == NULL
+  if (load_options == NULL || !weft_command_set_quantization (load_options, &options->quantization, error)
       || !weft_command_read_ranks (&options->parallel, &options->parallel.current, &n_ranks, error)
       || !weft_command_set_parallel (&options->parallel, load_options, error))
     return NULL;
@@ -144,6 +147,29 @@ format_tensor (JsonObject *object)
   return g_string_free (text, FALSE);
 }
 
+/* A part of a packed weight says what it is to it. */
+static gchar *
+format_part (JsonObject *object)
+{
+  return json_object_has_member (object, "role")
+             ? g_strdup_printf ("  %s of %s", get_member (object, "role"), get_member (object, "scheme"))
+             : g_strdup ("");
+}
+
+static void
+print_packed (JsonArray *parts)
+{
+  for (guint i = 0; i < json_array_get_length (parts); i++)
+    {
+      JsonObject *part = json_array_get_object_element (parts, i);
+      g_autofree gchar *tensor = format_tensor (part);
+      g_autofree gchar *role = format_part (part);
+
+      weft_command_print ("%s    %s  %s%s\n", i == 0 ? "packed to\n" : "", get_member (part, "name"), tensor,
+                          role);
+    }
+}
+
 /* What happens behind the model's mapping, in the order in which it does. */
 static void
 print_stages (JsonArray *stages)
@@ -190,12 +216,16 @@ print_conversion (JsonObject *object)
     {
       JsonObject *source = json_array_get_object_element (sources, i);
       g_autofree gchar *tensor = format_tensor (source);
+      g_autofree gchar *role = format_part (source);
 
-      weft_command_print ("    %s  %s  %s at byte %" G_GINT64_FORMAT "\n", get_member (source, "key"), tensor,
-                          get_member (source, "file"), json_object_get_int_member (source, "offset"));
+      weft_command_print ("    %s  %s  %s at byte %" G_GINT64_FORMAT "%s\n", get_member (source, "key"),
+                          tensor, get_member (source, "file"), json_object_get_int_member (source, "offset"),
+                          role);
     }
   if (json_object_has_member (object, "stages"))
     print_stages (json_object_get_array_member (object, "stages"));
+  if (json_object_has_member (object, "packed"))
+    print_packed (json_object_get_array_member (object, "packed"));
   weft_command_print ("reversible: %s\n", get_member (object, "reversible"));
 }
 
@@ -228,6 +258,7 @@ run_explain (WeftCommandCall *call, GError **error)
 static const WeftCommandExample plan_examples[] = {
   { "What would be made, from what, and is it reversible", "weft plan Mixtral-8x7B" },
   { "The same for a script", "weft plan --json Mixtral-8x7B" },
+  { "Before packed weights are converted by their dense values", "weft plan my-fp8-model --dequantize" },
   { "What each of four tensor-parallel ranks would hold", "weft plan Mixtral-8x7B --tp-size 4" },
   { NULL, NULL },
 };

@@ -24,12 +24,12 @@ gboolean weft_output_transaction_begin (WeftOutputTransaction *self, const gchar
                                         GError **error);
 gboolean weft_output_transaction_has_finished (WeftOutputTransaction *self, const gchar *name, guint64 size);
 
-/* A file of @size bytes, allocated at once so that a full disk shows now. One file is open at a time; the descriptor stays
- * the transaction's. */
+/* A file of @size bytes, allocated at once so that a full disk shows now. The descriptor stays the transaction's, and names
+ * the file until it is finished. */
 gint weft_output_transaction_create_file (WeftOutputTransaction *self, const gchar *name, guint64 size,
                                           GError **error);
-void weft_output_transaction_note_written (WeftOutputTransaction *self, guint64 n_bytes);
-gboolean weft_output_transaction_finish_file (WeftOutputTransaction *self, GError **error);
+void weft_output_transaction_note_written (WeftOutputTransaction *self, gint fd, guint64 n_bytes);
+gboolean weft_output_transaction_finish_file (WeftOutputTransaction *self, gint fd, GError **error);
 
 /* Small files: a text, or a copy of another file; @name may have folders in it. */
 gboolean weft_output_transaction_add_text (WeftOutputTransaction *self, const gchar *name, GBytes *text,

@@ -25,6 +25,15 @@
 /* Folders that a tree walk keeps open. */
 #define WALK_N_OPEN 16
 
+/* A file that is being written. */
+typedef struct
+{
+  gint fd;
+  gchar *name;
+  guint64 size;
+  guint64 n_bytes_dirty;
+} OpenFile;
+
 struct _WeftOutputTransaction
 {
   /* Absolute, links resolved. */
@@ -46,10 +55,7 @@ struct _WeftOutputTransaction
   GHashTable *folders;
   WeftWriteback *writeback;
 
-  gint fd;
-  gchar *file_name;
-  guint64 file_size;
-  guint64 n_bytes_dirty;
+  GArray *open_files;
 };
 
 static gboolean
@@ -75,6 +81,28 @@ is_folder (const gchar *path)
   struct stat status;
 
   return lstat (path, &status) == 0 && S_ISDIR (status.st_mode);
+}
+
+static void
+clear_open_file (gpointer file)
+{
+  g_free (((OpenFile *) file)->name);
+}
+
+static OpenFile *
+find_open_file (WeftOutputTransaction *self, gint fd)
+{
+  OpenFile *file = (OpenFile *) (gpointer) self->open_files->data;
+
+  while (file->fd != fd)
+    file++;
+  return file;
+}
+
+static void
+forget_open_file (WeftOutputTransaction *self, OpenFile *file)
+{
+  g_array_remove_index (self->open_files, (guint) (file - (OpenFile *) (gpointer) self->open_files->data));
 }
 
 static void
@@ -151,11 +179,12 @@ weft_output_transaction_new (const gchar *path, gboolean is_file, WeftOutputFlag
   g_autoptr (WeftOutputTransaction) self = g_new0 (WeftOutputTransaction, 1);
 
   self->journal_fd = -1;
-  self->fd = -1;
   self->is_file = is_file;
   self->flags = flags;
   self->finished = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->folders = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->open_files = g_array_new (FALSE, FALSE, sizeof (OpenFile));
+  g_array_set_clear_func (self->open_files, clear_open_file);
   self->destination = resolve_destination (path, error);
   self->replaceable = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   if (self->destination == NULL)
@@ -174,7 +203,7 @@ weft_output_transaction_free (WeftOutputTransaction *self)
   g_free (self->destination);
   g_free (self->partial);
   g_free (self->old);
-  g_free (self->file_name);
+  g_array_unref (self->open_files);
   g_hash_table_unref (self->finished);
   g_hash_table_unref (self->replaceable);
   g_hash_table_unref (self->folders);
@@ -442,6 +471,7 @@ weft_output_transaction_create_file (WeftOutputTransaction *self, const gchar *n
                                      GError **error)
 {
   g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+  OpenFile file = { .size = size };
 
   if (!make_folders (self, name, error))
     return -1;
@@ -450,37 +480,37 @@ weft_output_transaction_create_file (WeftOutputTransaction *self, const gchar *n
       fail (error, path, "cannot be removed");
       return -1;
     }
-  self->fd = open (path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (self->fd < 0)
+  file.fd = open (path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file.fd < 0)
     {
       fail (error, path, "cannot be made");
       return -1;
     }
-  g_free (self->file_name);
-  self->file_name = g_strdup (name);
-  self->file_size = size;
-  self->n_bytes_dirty = 0;
-  return allocate (self->fd, path, size, error) ? self->fd : -1;
+  file.name = g_strdup (name);
+  g_array_append_val (self->open_files, file);
+  return allocate (file.fd, path, size, error) ? file.fd : -1;
 }
 
 void
-weft_output_transaction_note_written (WeftOutputTransaction *self, guint64 n_bytes)
+weft_output_transaction_note_written (WeftOutputTransaction *self, gint fd, guint64 n_bytes)
 {
-  self->n_bytes_dirty += n_bytes;
-  if (self->writeback == NULL || self->n_bytes_dirty < WRITEBACK_BYTES)
+  OpenFile *file = find_open_file (self, fd);
+
+  file->n_bytes_dirty += n_bytes;
+  if (self->writeback == NULL || file->n_bytes_dirty < WRITEBACK_BYTES)
     return;
-  self->n_bytes_dirty = 0;
-  weft_writeback_start (self->writeback, self->fd);
+  file->n_bytes_dirty = 0;
+  weft_writeback_start (self->writeback, fd);
 }
 
-/* Gives the open file away: to be synced, if that is wanted, then to be noted in the journal, if @line is not NULL. */
+/* Gives an open file away: to be synced, if that is wanted, then to be noted in the journal, if @line is not NULL. */
 static gboolean
-close_file (WeftOutputTransaction *self, const gchar *line, GError **error)
+close_file (WeftOutputTransaction *self, gint fd, const gchar *line, GError **error)
 {
-  g_autofree gchar *path = g_build_filename (self->partial, self->file_name, NULL);
-  gint fd = self->fd;
+  OpenFile *file = find_open_file (self, fd);
+  g_autofree gchar *path = g_build_filename (self->partial, file->name, NULL);
 
-  self->fd = -1;
+  forget_open_file (self, file);
   if (self->writeback != NULL)
     weft_writeback_finish_file (self->writeback, fd, path, line == NULL ? -1 : self->journal_fd, line);
   else if (close (fd) != 0)
@@ -491,20 +521,21 @@ close_file (WeftOutputTransaction *self, const gchar *line, GError **error)
 }
 
 gboolean
-weft_output_transaction_finish_file (WeftOutputTransaction *self, GError **error)
+weft_output_transaction_finish_file (WeftOutputTransaction *self, gint fd, GError **error)
 {
-  g_autofree gchar *line = g_strdup_printf ("%" G_GUINT64_FORMAT " %s\n", self->file_size, self->file_name);
+  const OpenFile *file = find_open_file (self, fd);
+  g_autofree gchar *line = g_strdup_printf ("%" G_GUINT64_FORMAT " %s\n", file->size, file->name);
 
   self->n_finished++;
-  return close_file (self, line, error);
+  return close_file (self, fd, line, error);
 }
 
 static gboolean
-write_open_file (WeftOutputTransaction *self, const gchar *bytes, gsize n_bytes, GError **error)
+write_open_file (WeftOutputTransaction *self, gint fd, const gchar *bytes, gsize n_bytes, GError **error)
 {
-  g_autofree gchar *path = g_build_filename (self->partial, self->file_name, NULL);
+  g_autofree gchar *path = g_build_filename (self->partial, find_open_file (self, fd)->name, NULL);
 
-  return write_all (self->fd, path, bytes, n_bytes, error);
+  return write_all (fd, path, bytes, n_bytes, error);
 }
 
 gboolean
@@ -513,13 +544,13 @@ weft_output_transaction_add_text (WeftOutputTransaction *self, const gchar *name
 {
   gsize n_bytes;
   const gchar *bytes = g_bytes_get_data (text, &n_bytes);
+  gint fd = weft_output_transaction_create_file (self, name, 0, error);
 
-  return weft_output_transaction_create_file (self, name, 0, error) >= 0
-         && write_open_file (self, bytes, n_bytes, error) && close_file (self, NULL, error);
+  return fd >= 0 && write_open_file (self, fd, bytes, n_bytes, error) && close_file (self, fd, NULL, error);
 }
 
 static gboolean
-copy_with_buffer (WeftOutputTransaction *self, gint source, const gchar *source_path, GError **error)
+copy_with_buffer (WeftOutputTransaction *self, gint fd, gint source, const gchar *source_path, GError **error)
 {
   g_autofree gchar *buffer = g_malloc (COPY_BUFFER_BYTES);
   gssize n;
@@ -530,7 +561,7 @@ copy_with_buffer (WeftOutputTransaction *self, gint source, const gchar *source_
         continue;
       if (n < 0)
         return fail (error, source_path, "cannot be read");
-      if (!write_open_file (self, buffer, (gsize) n, error))
+      if (!write_open_file (self, fd, buffer, (gsize) n, error))
         return FALSE;
     }
   return TRUE;
@@ -538,14 +569,14 @@ copy_with_buffer (WeftOutputTransaction *self, gint source, const gchar *source_
 
 /* What the kernel does not copy, for whatever reason, is copied by hand from there on. */
 static gboolean
-copy_open_file (WeftOutputTransaction *self, gint source, const gchar *source_path, GError **error)
+copy_open_file (WeftOutputTransaction *self, gint fd, gint source, const gchar *source_path, GError **error)
 {
   gssize n;
 
   do
-    n = copy_file_range (source, NULL, self->fd, NULL, COPY_RANGE_BYTES, 0);
+    n = copy_file_range (source, NULL, fd, NULL, COPY_RANGE_BYTES, 0);
   while (n > 0 || (n < 0 && errno == EINTR));
-  return copy_with_buffer (self, source, source_path, error);
+  return copy_with_buffer (self, fd, source, source_path, error);
 }
 
 gboolean
@@ -553,6 +584,7 @@ weft_output_transaction_copy_file (WeftOutputTransaction *self, const gchar *nam
                                    GError **error)
 {
   gint source = open (source_path, O_RDONLY | O_CLOEXEC);
+  gint fd;
   gboolean ok;
 
   if (source < 0 && errno == ENOENT && exists (source_path))
@@ -563,8 +595,8 @@ weft_output_transaction_copy_file (WeftOutputTransaction *self, const gchar *nam
     }
   if (source < 0)
     return fail (error, source_path, "cannot be opened");
-  ok = weft_output_transaction_create_file (self, name, 0, error) >= 0
-       && copy_open_file (self, source, source_path, error) && close_file (self, NULL, error);
+  fd = weft_output_transaction_create_file (self, name, 0, error);
+  ok = fd >= 0 && copy_open_file (self, fd, source, source_path, error) && close_file (self, fd, NULL, error);
   close (source);
   return ok;
 }
@@ -790,14 +822,15 @@ weft_output_transaction_abandon (WeftOutputTransaction *self)
   if (self->writeback != NULL)
     weft_writeback_wait (self->writeback, NULL);
   g_clear_pointer (&self->writeback, weft_writeback_free);
-  if (self->fd >= 0)
+  for (guint i = 0; i < self->open_files->len; i++)
     {
-      g_autofree gchar *path = g_build_filename (self->partial, self->file_name, NULL);
+      const OpenFile *file = &g_array_index (self->open_files, OpenFile, i);
+      g_autofree gchar *path = g_build_filename (self->partial, file->name, NULL);
 
-      close (self->fd);
-      self->fd = -1;
+      close (file->fd);
       unlink (path);
     }
+  g_array_set_size (self->open_files, 0);
   if (self->journal_fd < 0)
     return;
   if (self->n_finished == 0 && g_hash_table_size (self->finished) == 0)

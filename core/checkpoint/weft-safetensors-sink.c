@@ -22,6 +22,8 @@ struct _WeftSafetensorsSink
   WeftCheckpoint *source;
   WeftShardLayout *layout;
   gchar *fingerprint;
+  /* Of each batch the descriptor of its file. */
+  GArray *fds;
   /* GBytes by name, to be written beside the weights. */
   GHashTable *texts;
   /* Names of files of the source that are not carried along. */
@@ -267,6 +269,7 @@ weft_safetensors_sink_prepare (WeftSink *sink, WeftStateDict *outputs, guint *n_
     return FALSE;
   fingerprint = compute_fingerprint (self);
   *n_batches = weft_shard_layout_get_n_files (self->layout);
+  g_array_set_size (self->fds, *n_batches);
   self->n_resumed_files = 0;
   self->n_resumed_bytes = 0;
   return weft_output_transaction_begin (self->transaction, fingerprint, error)
@@ -350,20 +353,26 @@ weft_safetensors_sink_begin_batch (WeftSink *sink, guint batch, GArray *transfer
       self->n_resumed_files++;
       self->n_resumed_bytes += size;
     }
+  g_array_index (self->fds, gint, batch) = fd;
   append_transfers (self, batch, fd, transfers);
   return TRUE;
 }
 
 static void
-weft_safetensors_sink_filled (WeftSink *sink, guint64 n_bytes)
+weft_safetensors_sink_filled (WeftSink *sink, guint batch, guint64 n_bytes)
 {
-  weft_output_transaction_note_written (WEFT_SAFETENSORS_SINK (sink)->transaction, n_bytes);
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+
+  weft_output_transaction_note_written (self->transaction, g_array_index (self->fds, gint, batch), n_bytes);
 }
 
 static gboolean
-weft_safetensors_sink_end_batch (WeftSink *sink, G_GNUC_UNUSED guint batch, GError **error)
+weft_safetensors_sink_end_batch (WeftSink *sink, guint batch, GError **error)
 {
-  return weft_output_transaction_finish_file (WEFT_SAFETENSORS_SINK (sink)->transaction, error);
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+
+  return weft_output_transaction_finish_file (self->transaction, g_array_index (self->fds, gint, batch),
+                                              error);
 }
 
 /* The index comes last: whoever sees it sees all that it names. */
@@ -410,6 +419,7 @@ weft_safetensors_sink_finalize (GObject *object)
   g_clear_object (&self->layout);
   g_free (self->path);
   g_free (self->fingerprint);
+  g_array_unref (self->fds);
   g_hash_table_unref (self->texts);
   g_hash_table_unref (self->left_out);
   G_OBJECT_CLASS (weft_safetensors_sink_parent_class)->finalize (object);
@@ -424,6 +434,7 @@ weft_safetensors_sink_class_init (WeftSafetensorsSinkClass *klass)
 static void
 weft_safetensors_sink_init (WeftSafetensorsSink *self)
 {
+  self->fds = g_array_new (FALSE, TRUE, sizeof (gint));
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->texts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
 }

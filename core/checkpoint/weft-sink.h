@@ -12,8 +12,8 @@ G_BEGIN_DECLS
 /**
  * WeftSink:
  *
- * A destination of a state dict: files, memory, or buffers of the caller. It makes room for one batch of tensors after
- * the other; weft_sink_write() fills it. A sink is written to once.
+ * A destination of a state dict: files, memory, or buffers of the caller. It makes room for a few batches of tensors at a
+ * time; weft_sink_write() fills them. A sink is written to once.
  *
  * Since: 1.0
  */
@@ -26,12 +26,13 @@ G_DECLARE_INTERFACE (WeftSink, weft_sink, WEFT, SINK, GObject)
  * @prepare: looks at the outputs and says how many batches there will be
  * @begin_batch: makes room for a batch and appends its #WeftTransfer elements, each named as its output; sets
  *   `is_filled` if all of them are there already
- * @filled: (nullable): so many bytes more of the current batch are there
+ * @filled: (nullable): so many bytes more of a batch are there
  * @end_batch: (nullable): all transfers of the batch are done
  * @finish: (nullable): all batches are done
  * @abandon: (nullable): something failed after @prepare was called; nothing else will be called
  *
- * The slots that weft_sink_write() calls, in this order, on one thread. They are for sinks written in C.
+ * The slots that weft_sink_write() calls, in this order, on one thread; several batches may be begun before the first of
+ * them ends, for two files are written faster side by side than one after the other. They are for sinks written in C.
  *
  * Since: 1.0
  */
@@ -53,7 +54,7 @@ struct _WeftSinkInterface
   /**
    * WeftSinkInterface::filled: (skip)
    */
-  void (*filled) (WeftSink *self, guint64 n_bytes);
+  void (*filled) (WeftSink *self, guint batch, guint64 n_bytes);
 
   /**
    * WeftSinkInterface::end_batch: (skip)

@@ -390,7 +390,7 @@ static gboolean
 refuse_auto_map (const gchar *where, const gchar *expected, JsonNode *found, GError **error)
 {
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: auto_map: expected %s, found %s", where, expected,
-               json_node_type_name (found));
+               weft_json_describe (found));
   return FALSE;
 }
 

@@ -40,23 +40,49 @@ add_tensor (JsonBuilder *builder, WeftTensor *tensor)
   add_member_int (builder, "bytes", (gint64) weft_tensor_get_n_bytes (tensor));
 }
 
-/* Where a published tensor lies: file and offset from the start of the file. */
+/* Where a stored tensor lies: file and offset from the start of the file. @scheme: (nullable): what it is a part of. */
+static void
+add_stored (JsonBuilder *builder, WeftLoadPlan *self, guint position, const gchar *scheme, const gchar *role)
+{
+  WeftStateDict *stored = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftTensor *tensor = weft_state_dict_get_tensor (stored, position);
+  WeftShard *shard = weft_checkpoint_get_shard (
+      self->checkpoint, weft_checkpoint_get_tensor_shard (self->checkpoint, position));
+
+  json_builder_begin_object (builder);
+  add_member_string (builder, "key", weft_state_dict_get_name (stored, position));
+  add_tensor (builder, tensor);
+  add_member_string (builder, "file", weft_shard_get_file_name (shard));
+  for (guint i = 0; i < weft_shard_get_n_tensors (shard); i++)
+    if (weft_shard_get_tensor (shard, i) == tensor)
+      add_member_int (builder, "offset", (gint64) weft_shard_get_tensor_offset (shard, i));
+  if (scheme != NULL)
+    {
+      add_member_string (builder, "scheme", scheme);
+      add_member_string (builder, "role", role);
+    }
+  json_builder_end_object (builder);
+}
+
+/* What a conversion takes: a stored tensor, or each part of a packed weight that is dequantized. */
 static void
 add_source (JsonBuilder *builder, WeftLoadPlan *self, guint position)
 {
-  WeftStateDict *published = self->published;
-  const gchar *key = weft_state_dict_get_name (published, position);
-  WeftShard *shard =
-      weft_checkpoint_get_shard (self->checkpoint, weft_load_plan_get_source_shard (self, position));
+  gboolean is_dequantized = weft_load_plan_is_dequantized (self);
+  WeftPackedWeight *weight = is_dequantized ? weft_packed_weights_get_weight (self->packed, position) : NULL;
 
-  json_builder_begin_object (builder);
-  add_member_string (builder, "key", key);
-  add_tensor (builder, weft_state_dict_get_tensor (published, position));
-  add_member_string (builder, "file", weft_shard_get_file_name (shard));
-  for (guint i = 0; i < weft_shard_get_n_tensors (shard); i++)
-    if (weft_shard_get_tensor (shard, i) == weft_state_dict_get_tensor (published, position))
-      add_member_int (builder, "offset", (gint64) weft_shard_get_tensor_offset (shard, i));
-  json_builder_end_object (builder);
+  for (guint i = 0; weight != NULL && i < weft_packed_weight_get_n_parts (weight); i++)
+    {
+      const gchar *role = weft_packed_weight_get_role (weight, i);
+      guint stored;
+
+      if (weft_packed_weight_get_position (weight, role, &stored))
+        add_stored (builder, self, stored, weft_packed_weight_get_scheme (weight), role);
+    }
+  if (weight == NULL)
+    add_stored (builder, self,
+                is_dequantized ? weft_packed_weights_get_stored_position (self->packed, position) : position,
+                NULL, NULL);
 }
 
 static void
@@ -373,6 +399,18 @@ add_trials (JsonBuilder *builder, WeftLoadPlan *self, const gchar *key, GError *
   return TRUE;
 }
 
+/* The dense name of a packed weight that the stored tensor @key is a part of; NULL if rules meet it under its own name. */
+static gchar *
+find_dense_name (WeftLoadPlan *self, const gchar *key)
+{
+  WeftStateDict *stored = weft_checkpoint_get_state_dict (self->checkpoint);
+
+  return weft_load_plan_is_dequantized (self) && weft_state_dict_find (stored, key, NULL)
+                 && !weft_state_dict_find (self->published, key, NULL)
+             ? weft_quantizer_find_part (weft_packed_weights_get_quantizer (self->packed), key, NULL)
+             : NULL;
+}
+
 static WeftConversion *
 find_conversion (WeftLoadPlan *self, const gchar *key, gboolean *is_source)
 {
@@ -393,6 +431,75 @@ find_conversion (WeftLoadPlan *self, const gchar *key, gboolean *is_source)
   return g_hash_table_lookup (self->layers, key);
 }
 
+static void
+add_outputs (JsonBuilder *builder, const WeftConversion *conversion)
+{
+  json_builder_set_member_name (builder, "outputs");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    {
+      const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
+
+      json_builder_begin_object (builder);
+      add_member_string (builder, "name", output->name);
+      add_tensor (builder, output->tensor);
+      json_builder_end_object (builder);
+    }
+  json_builder_end_array (builder);
+}
+
+static gboolean
+is_output (const WeftConversion *conversion, const gchar *name)
+{
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    if (strcmp (g_array_index (conversion->outputs, WeftConversionOutput, i).name, name) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* What the outputs of a conversion are packed to in the end. */
+static void
+add_packed (JsonBuilder *builder, WeftLoadPlan *self, const WeftConversion *conversion)
+{
+  json_builder_set_member_name (builder, "packed");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < self->quantized->len; i++)
+    {
+      WeftPackedWeight *weight = self->quantized->pdata[i];
+
+      for (guint k = 0; is_output (conversion, weft_packed_weight_get_name (weight))
+                        && k < weft_packed_weight_get_n_parts (weight);
+           k++)
+        {
+          const gchar *role = weft_packed_weight_get_role (weight, k);
+
+          json_builder_begin_object (builder);
+          add_member_string (builder, "name", weft_packed_weight_get_key (weight, role));
+          add_tensor (builder, weft_packed_weight_get_tensor (weight, role));
+          add_member_string (builder, "scheme", weft_packed_weight_get_scheme (weight));
+          add_member_string (builder, "role", role);
+          json_builder_end_object (builder);
+        }
+    }
+  json_builder_end_array (builder);
+}
+
+static void
+add_history (JsonBuilder *builder, WeftLoadPlan *self, const gchar *key, WeftConversion *conversion)
+{
+  g_autoptr (GArray) sources = NULL;
+  guint position;
+
+  add_outputs (builder, conversion);
+  if (weft_state_dict_find (self->outputs, key, &position) && self->stages->len > 0)
+    sources = list_sources (self, position);
+  add_conversion (builder, self, conversion, sources, TRUE);
+  if (sources != NULL)
+    add_stages (builder, self, position);
+  if (self->quantizer != NULL)
+    add_packed (builder, self, conversion);
+}
+
 /**
  * weft_load_plan_explain:
  * @self: a plan
@@ -400,7 +507,8 @@ find_conversion (WeftLoadPlan *self, const gchar *key, gboolean *is_source)
  * @error: return location
  *
  * Returns: (transfer full): an object: `key`, `is_source`, `rules` (each rule tried on the published key, and what came of
- *   it), and of its conversion `operations`, `outputs` and `sources` with file and offset
+ *   it), and of its conversion `operations`, `outputs`, `sources` with file and offset, and where weights are quantized
+ *   what the outputs are `packed` to; a part of a packed weight has a `scheme` and a `role`
  * Errors: %WEFT_ERROR_MISSING if neither side has such a name
  * Since: 1.0
  */
@@ -408,11 +516,10 @@ JsonNode *
 weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
-  g_autoptr (GArray) sources = NULL;
+  g_autofree gchar *dense_name = find_dense_name (self, key);
+  const gchar *published = dense_name != NULL ? dense_name : key;
   gboolean is_source;
-  guint position;
-  WeftConversion *conversion = find_conversion (self, key, &is_source);
-  const gchar *published = key;
+  WeftConversion *conversion = find_conversion (self, published, &is_source);
 
   if (conversion == NULL && !is_source)
     {
@@ -433,25 +540,7 @@ weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error)
   if (!add_trials (builder, self, published, error))
     return NULL;
   if (conversion != NULL)
-    {
-      json_builder_set_member_name (builder, "outputs");
-      json_builder_begin_array (builder);
-      for (guint i = 0; i < conversion->outputs->len; i++)
-        {
-          const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
-
-          json_builder_begin_object (builder);
-          add_member_string (builder, "name", output->name);
-          add_tensor (builder, output->tensor);
-          json_builder_end_object (builder);
-        }
-      json_builder_end_array (builder);
-      if (weft_state_dict_find (self->outputs, key, &position) && self->stages->len > 0)
-        sources = list_sources (self, position);
-      add_conversion (builder, self, conversion, sources, TRUE);
-      if (sources != NULL)
-        add_stages (builder, self, position);
-    }
+    add_history (builder, self, key, conversion);
   json_builder_end_object (builder);
   return json_builder_get_root (builder);
 }

@@ -396,13 +396,19 @@ weft_load_options_set_quantization (WeftLoadOptions *self, const gchar *scheme, 
  * weft_load_options_add_dense_module:
  * @self: options
  * @entry: modules that are left dense, as weft_quantization_config_matches_module() reads it
+ * @error: return location
  *
+ * Returns: whether the entry can be read
+ * Errors: those of weft_quantization_config_check_entry()
  * Since: 1.0
  */
-void
-weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry)
+gboolean
+weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry, GError **error)
 {
+  if (!weft_quantization_config_check_entry (entry, error))
+    return FALSE;
   g_ptr_array_add (self->dense_modules, g_strdup (entry));
+  return TRUE;
 }
 
 /**

@@ -993,6 +993,27 @@ refuse_findings (WeftLoadPlan *self, WeftFinding kind, WeftError code, const gch
   return FALSE;
 }
 
+/* One mapping serves the spellings of many checkpoints, so that idle rules of those that come with Weft are no fault. */
+static gboolean
+check_given_rules_used (WeftLoadPlan *self, GError **error)
+{
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (self->transforms, i);
+      g_autofree gchar *name = NULL;
+
+      if (weft_weight_transform_get_used (rule)
+          || !weft_caller_rules_is_given (self->options, self->registry, rule))
+        continue;
+      name = weft_weight_transform_describe (rule);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                   "%s: '%s' matches no tensor, and --strict was given",
+                   weft_checkpoint_get_path (self->checkpoint), name);
+      return FALSE;
+    }
+  return TRUE;
+}
+
 /* The table of a GGUF file says of what type the blocks of each tensor are; a safetensors file has no place for that. */
 static gboolean
 refuse_blocks (WeftLoadPlan *self, GError **error)
@@ -1038,8 +1059,6 @@ weft_load_plan_check (WeftLoadPlan *self, GError **error)
       "is no tensor of the model, and --strict was given" },
     { WEFT_FINDING_IGNORED, WEFT_ERROR_CONFLICT, (flags & WEFT_LOAD_FLAGS_REFUSE_IGNORED) == 0,
       "is on one side only, and --strict was given" },
-    { WEFT_FINDING_UNUSED, WEFT_ERROR_CONFLICT, (flags & WEFT_LOAD_FLAGS_REFUSE_UNUSED) == 0,
-      "matches no tensor, and --strict was given" },
     { WEFT_FINDING_NOT_REVERSIBLE, WEFT_ERROR_NOT_REVERSIBLE,
       (flags & WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE) == 0, "has no exact inverse, and --strict was given" },
   };
@@ -1047,6 +1066,8 @@ weft_load_plan_check (WeftLoadPlan *self, GError **error)
   for (guint i = 0; i < G_N_ELEMENTS (stops); i++)
     if (!stops[i].is_allowed && weft_load_report_count (self->report, stops[i].kind) > 0)
       return refuse_findings (self, stops[i].kind, stops[i].code, stops[i].sentence, error);
+  if ((flags & WEFT_LOAD_FLAGS_REFUSE_UNUSED) != 0 && !check_given_rules_used (self, error))
+    return FALSE;
   if (weft_load_plan_is_open (self) && (flags & WEFT_LOAD_FLAGS_REFUSE_OPEN) != 0)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
