@@ -68,6 +68,7 @@
 #include "checkpoint/weft-sink.h"
 #include "pipeline/weft-comparison.h"
 #include "pipeline/weft-adapter.h"
+#include "pipeline/weft-gather-plan.h"
 #include "pipeline/weft-load-options.h"
 #include "pipeline/weft-load-plan.h"
 #include "pipeline/weft-load-report.h"

@@ -113,7 +113,7 @@ WeftPlacement *
 weft_placement_new (const gchar *text, GError **error)
 {
   g_autoptr (WeftPlacement) self = placement_new ();
-  g_auto (GStrv) words = g_strsplit (text, ",", -1);
+  g_auto (GStrv) words = g_strsplit (*text != '\0' ? text : " ", ",", -1);
 
   for (guint i = 0; words[i] != NULL; i++)
     {
