@@ -165,6 +165,34 @@ class SamplesTest(unittest.TestCase):
               + "print(plan.get_outputs().get_name(0), plan.get_report().get_name(Weft.Finding.MISSING, 0))\n")
         self.assertEqual(self.run_words(sys.executable, "head.py"), "v_head.weight v_head.bias\n")
 
+    def run_console(self, text):
+        """The lines of a block that begin with `$`, as a reader would type them."""
+        environment = {**os.environ, "PATH": f"{os.path.dirname(WEFT)}:{os.environ['PATH']}"}
+        for line in re.findall(r"^\$ (.*)$", text, re.M):
+            self.run_words("bash", "-ec", line, env=environment)
+
+    def test_parallel_page(self):
+        """Ranks are made, joined to what one run writes, and taken back; the plan of the page fits the model of the page."""
+        self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B")
+        write(self.path("plan.json"), blocks("parallel.md", "json")[0])
+        first, second = blocks("parallel.md", "console")
+        self.run_console(first)
+        self.run_words(WEFT, "convert", "Mixtral-8x7B", "-o", "whole")
+        self.run_words("diff", "-r", "whole", "runtime")
+        self.run_words("diff", "-r", "Mixtral-8x7B", "published")
+        self.run_words("diff", "-r", "ranks/rank-00001-of-00004", "rank1")
+        self.run_console(second)
+        self.run_words(WEFT, "gather", "halves", "-o", "joined")
+        self.run_words("diff", "-r", "runtime", "joined")
+        styles = self.run_words(WEFT, "inspect", "half", "--json")
+        self.assertIn("gate_up_proj", styles)
+
+    @unittest.skipUnless(WEFT_PYTHON, "no bindings")
+    def test_parallel_in_python(self):
+        self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B", "--hidden", "32")
+        write(self.path("rank.py"), "import gi\ngi.require_version('Weft', '1.0')\nfrom gi.repository import Weft\n" + blocks("parallel.md", "python")[0])
+        self.assertEqual(self.run_words(sys.executable, "rank.py"), "[16, 32] [32, 32]\n")
+
     def test_engine_in_c(self):
         write(self.path("engine.c"), blocks("load-into-an-engine.md", "c")[0])
         self.run_words("sh", "-ec", blocks("load-into-an-engine.md", "sh")[0])
