@@ -109,7 +109,7 @@ typedef struct
         NULL },                                                                                                        \
   {                                                                                                                    \
     "io", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.io),                                            \
-        "How files are read: pread (default) or mmap", "BACKEND"                                                       \
+        "How files are read: pread (default), mmap, or direct (past the page cache)", "BACKEND"                        \
   }
 
 #define WEFT_COMMAND_RULES_OPTIONS(type, member)                                                       \

@@ -166,6 +166,15 @@ end_batches (Run *run, GError **error)
   return TRUE;
 }
 
+static gboolean
+check_not_cancelled (GCancellable *cancellable, GError **error)
+{
+  if (!g_cancellable_is_cancelled (cancellable))
+    return TRUE;
+  g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "writing was cancelled");
+  return FALSE;
+}
+
 /* Writes @n batches side by side. If there is no room for one, those before it are written yet: they can be resumed. */
 static gboolean
 write_batches (Run *run, guint first, guint n, WeftTransferCounters *counters, GCancellable *cancellable,
@@ -173,11 +182,8 @@ write_batches (Run *run, guint first, guint n, WeftTransferCounters *counters, G
 {
   g_autoptr (GError) begin_error = NULL;
 
-  if (g_cancellable_is_cancelled (cancellable))
-    {
-      g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "writing was cancelled");
-      return FALSE;
-    }
+  if (!check_not_cancelled (cancellable, error))
+    return FALSE;
   g_array_set_size (run->batches, 0);
   g_array_set_size (run->made, 0);
   g_array_set_size (run->transfers, 0);
@@ -214,7 +220,8 @@ write_all_batches (Run *run, guint n_batches, WeftTransferCounters *counters, GC
       if (!write_batches (run, i, n, counters, cancellable, error))
         return FALSE;
     }
-  return TRUE;
+  /* Whoever cancels at the last report of progress finds nothing published. */
+  return check_not_cancelled (cancellable, error);
 }
 
 /**
