@@ -16,19 +16,39 @@ static const struct
   const gchar *message;
 } rows[] = {
   /* Each rank has a whole head, not half of one; in a fused projection too. */
-  { "F51", HEADS, "{'k_proj':'colwise'}", 4, "k_proj.weight: F32[4,1] 0\n",
+  { "F51",
+    HEADS,
+    "{'k_proj':'colwise'}",
+    4,
+    "k_proj.weight: F32[4,1] 0\n",
     { "k_proj.weight: F32[2,1] 0 1\n", "k_proj.weight: F32[2,1] 0 1\n", "k_proj.weight: F32[2,1] 2 3\n",
-      "k_proj.weight: F32[2,1] 2 3\n" }, NULL },
-  { "F51/fused", HEADS, "{'qkv_proj':'colwise_segments'}", 4, "qkv_proj.weight: F32[8,1] 0\n",
+      "k_proj.weight: F32[2,1] 2 3\n" },
+    NULL },
+  { "F51/fused",
+    HEADS,
+    "{'qkv_proj':'colwise_segments'}",
+    4,
+    "qkv_proj.weight: F32[8,1] 0\n",
     { "qkv_proj.weight: F32[3,1] 0 4 6\n", "qkv_proj.weight: F32[3,1] 1 4 6\n",
-      "qkv_proj.weight: F32[3,1] 2 5 7\n", "qkv_proj.weight: F32[3,1] 3 5 7\n" }, NULL },
+      "qkv_proj.weight: F32[3,1] 2 5 7\n", "qkv_proj.weight: F32[3,1] 3 5 7\n" },
+    NULL },
   /* A slip of the pen leaves no expert on every rank. */
-  { "F52", NULL, "{'layers.*.experts.gate_up_porj':'packed_colwise'}", 2,
-    "layers.0.experts.gate_up_proj: F32[1,4,1] 0\n", { NULL },
+  { "F52",
+    NULL,
+    "{'layers.*.experts.gate_up_porj':'packed_colwise'}",
+    2,
+    "layers.0.experts.gate_up_proj: F32[1,4,1] 0\n",
+    { NULL },
     "*the rule 'layers.*.experts.gate_up_porj' (packed_colwise) of the plan is for no module or tensor*" },
   /* Ranks hold what there is, and no row more. */
-  { "F53", NULL, "{'embed':'embedding_rowwise'}", 3, "embed.weight: F32[10,1] 0\n",
-    { "embed.weight: F32[4,1] 0 1 2 3\n", "embed.weight: F32[4,1] 4 5 6 7\n", "embed.weight: F32[2,1] 8 9\n" }, NULL },
+  { "F53",
+    NULL,
+    "{'embed':'embedding_rowwise'}",
+    3,
+    "embed.weight: F32[10,1] 0\n",
+    { "embed.weight: F32[4,1] 0 1 2 3\n", "embed.weight: F32[4,1] 4 5 6 7\n",
+      "embed.weight: F32[2,1] 8 9\n" },
+    NULL },
 };
 
 /* The plan of one rank; NULL with an error. */
