@@ -6,6 +6,7 @@
 #include "base/weft-json.h"
 #include "base/weft-text.h"
 #include "weft-command-errors.h"
+#include "weft-command-job.h"
 #include "weft-command-output.h"
 
 /* A plan that is carried out. */
@@ -109,6 +110,8 @@ write_output (const Run *run, const WeftCommandDestination *destination, GError 
   ok = weft_load_plan_execute_full (run->plan, WEFT_SINK (run->sink), &transfer_options, &counters,
                                     run->call->cancellable, error);
   weft_command_progress_end (run->call);
+  if (ok)
+    weft_command_sum_counters (run->call, &counters);
   print_reports (run, ok);
   if (!ok)
     return FALSE;
@@ -145,13 +148,15 @@ weft_command_convert (WeftCommandCall *call, const WeftCommandDestination *desti
   gboolean ok;
 
   /* A wrong command line is told before anything is opened. */
-  if (!weft_command_read_threads (destination, call, &transfer_options, error))
+  if (!weft_command_read_threads (destination, call, &transfer_options, error)
+      || (destination->is_shared_out && !weft_command_join_job (call, error)))
     return WEFT_COMMAND_FAILED;
   if (!is_dry_run)
     {
       sink = weft_command_open_sink (destination, call->arguments[0], error);
       if (sink == NULL)
         return WEFT_COMMAND_FAILED;
+      weft_command_share_sink (call, sink);
     }
   plan = make_plan (call, error);
   if (plan == NULL)
@@ -159,7 +164,7 @@ weft_command_convert (WeftCommandCall *call, const WeftCommandDestination *desti
   run.plan = plan;
   run.sink = sink;
   ok = is_dry_run ? check_only (&run, destination, error) : write_output (&run, destination, error);
-  if (ok && !is_dry_run && quantization->error_report != NULL)
+  if (ok && !is_dry_run && quantization->error_report != NULL && weft_command_speaks (call))
     ok = weft_command_write_errors (plan, quantization->error_report, call, error);
   return ok ? WEFT_COMMAND_DONE : WEFT_COMMAND_FAILED;
 }

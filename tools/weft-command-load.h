@@ -41,6 +41,7 @@ typedef struct
   gboolean is_in_place;
   gboolean is_resumed;
   gboolean is_not_synced;
+  gboolean is_shared_out;
 } WeftCommandDestination;
 
 #define WEFT_COMMAND_SOURCE_OPTIONS(type, member)                                                                      \
@@ -189,6 +190,13 @@ typedef struct
         G_OPTION_ARG_NONE,                                                                                            \
         WEFT_COMMAND_OPTION (type, member.is_resumed),                                                                \
         "Go on where an interrupted run of the same plan stopped",                                                    \
+        NULL },                                                                                                       \
+      { "mpi",                                                                                                        \
+        0,                                                                                                            \
+        0,                                                                                                            \
+        G_OPTION_ARG_NONE,                                                                                            \
+        WEFT_COMMAND_OPTION (type, member.is_shared_out),                                                             \
+        "Share the work out among the processes of `mpirun -n N weft ...`; DST is where all of them see it",          \
         NULL },                                                                                                       \
       { "no-sync",                                                                                                    \
         0,                                                                                                            \

@@ -14,6 +14,9 @@ typedef struct
   GArray *transfers;
   guint64 n_bytes_before;
   guint64 n_bytes_total;
+  /* Follows the caller's, and is cancelled too when the sink says so. */
+  GCancellable *cancellable;
+  GError *poll_error;
 } Run;
 
 static void
@@ -24,9 +27,14 @@ weft_sink_default_init (G_GNUC_UNUSED WeftSinkInterface *iface)
 static void
 on_progress (guint64 n_bytes_done, G_GNUC_UNUSED guint64 n_bytes_total, gpointer user_data)
 {
-  const Run *run = user_data;
+  Run *run = user_data;
+  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
+  guint64 n_bytes = run->n_bytes_before + n_bytes_done;
 
-  run->options.progress (run->n_bytes_before + n_bytes_done, run->n_bytes_total, run->options.progress_data);
+  if (iface->poll != NULL && run->poll_error == NULL && !iface->poll (run->sink, &n_bytes, &run->poll_error))
+    g_cancellable_cancel (run->cancellable);
+  if (run->options.progress != NULL)
+    run->options.progress (n_bytes, run->n_bytes_total, run->options.progress_data);
 }
 
 static void
@@ -56,32 +64,31 @@ skip_batch (Run *run, guint64 n_bytes)
 {
   for (guint i = 0; i < run->transfers->len; i++)
     report_completed (run, &g_array_index (run->transfers, WeftTransfer, i));
-  if (run->options.progress != NULL)
-    on_progress (n_bytes, n_bytes, run);
+  on_progress (n_bytes, n_bytes, run);
 }
 
 static gboolean
-fill_batch (Run *run, WeftTransferCounters *counters, GCancellable *cancellable, GError **error)
+fill_batch (Run *run, WeftTransferCounters *counters, GError **error)
 {
   WeftTransferOptions options = run->options;
 
   options.struct_size = sizeof options;
-  options.progress = run->options.progress == NULL ? NULL : on_progress;
+  options.progress = on_progress;
   options.progress_data = run;
   options.completed = on_completed;
   options.completed_data = run;
   return weft_transfer_execute ((const WeftTransfer *) (gpointer) run->transfers->data, run->transfers->len,
-                                &options, counters, cancellable, error);
+                                &options, counters, run->cancellable, error);
 }
 
 static gboolean
-write_batch (Run *run, guint batch, WeftTransferCounters *counters, GCancellable *cancellable, GError **error)
+write_batch (Run *run, guint batch, WeftTransferCounters *counters, GError **error)
 {
   WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
   gboolean is_filled = FALSE;
   guint64 n_bytes = 0;
 
-  if (g_cancellable_is_cancelled (cancellable))
+  if (g_cancellable_is_cancelled (run->cancellable))
     {
       g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "writing was cancelled");
       return FALSE;
@@ -93,11 +100,68 @@ write_batch (Run *run, guint batch, WeftTransferCounters *counters, GCancellable
     n_bytes += weft_tensor_get_n_bytes (g_array_index (run->transfers, WeftTransfer, i).tensor);
   if (is_filled)
     skip_batch (run, n_bytes);
-  else if (!fill_batch (run, counters, cancellable, error)
+  else if (!fill_batch (run, counters, error)
            || (iface->end_batch != NULL && !iface->end_batch (run->sink, batch, error)))
     return FALSE;
   run->n_bytes_before += n_bytes;
   return TRUE;
+}
+
+/* The others of a sink that several processes fill may take longer. */
+static gboolean
+wait_for_others (Run *run, GError **error)
+{
+  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
+  gboolean is_over = iface->wait == NULL;
+
+  while (!is_over)
+    {
+      guint64 n_bytes = run->n_bytes_before;
+
+      if (!iface->wait (run->sink, &n_bytes, &is_over, error))
+        return FALSE;
+      if (run->options.progress != NULL)
+        run->options.progress (n_bytes, run->n_bytes_total, run->options.progress_data);
+    }
+  return TRUE;
+}
+
+static gboolean
+write_batches (Run *run, WeftTransferCounters *counters, GError **error)
+{
+  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
+  guint n_batches = 0;
+
+  if (!iface->prepare (run->sink, run->outputs, &n_batches, error))
+    return FALSE;
+  for (guint i = 0; i < n_batches; i++)
+    if (!write_batch (run, i, counters, error))
+      return FALSE;
+  return wait_for_others (run, error) && (iface->finish == NULL || iface->finish (run->sink, error));
+}
+
+/* Tells the sink that something failed, and gives the error that says most. */
+static void
+settle_failure (Run *run, GError *failure, GError **error)
+{
+  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
+
+  if (run->poll_error != NULL)
+    {
+      g_clear_error (&failure);
+      failure = g_steal_pointer (&run->poll_error);
+    }
+  if (iface->fail != NULL)
+    iface->fail (run->sink, &failure);
+  if (iface->abandon != NULL)
+    iface->abandon (run->sink);
+  g_propagate_error (error, failure);
+}
+
+static void
+cancel_too (G_GNUC_UNUSED GCancellable *cancellable, gpointer user_data)
+{
+  g_cancellable_cancel (user_data);
 }
 
 /**
@@ -121,10 +185,11 @@ gboolean
 weft_sink_write (WeftSink *self, WeftStateDict *outputs, const WeftTransferOptions *options,
                  WeftTransferCounters *counters, GCancellable *cancellable, GError **error)
 {
-  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (self);
   g_autoptr (GArray) transfers = g_array_new (FALSE, TRUE, sizeof (WeftTransfer));
-  Run run = { .sink = self, .outputs = outputs, .transfers = transfers };
-  guint n_batches = 0;
+  g_autoptr (GCancellable) own_cancellable = g_cancellable_new ();
+  Run run = { .sink = self, .outputs = outputs, .transfers = transfers, .cancellable = own_cancellable };
+  GError *failure = NULL;
+  gulong handler = 0;
   gboolean ok;
 
   g_return_val_if_fail (WEFT_IS_SINK (self) && WEFT_IS_STATE_DICT (outputs), FALSE);
@@ -134,11 +199,12 @@ weft_sink_write (WeftSink *self, WeftStateDict *outputs, const WeftTransferOptio
     run.options.n_threads = weft_transfer_get_default_n_threads ();
   for (guint i = 0; i < weft_state_dict_get_n_tensors (outputs); i++)
     run.n_bytes_total += weft_tensor_get_n_bytes (weft_state_dict_get_tensor (outputs, i));
-  ok = iface->prepare (self, outputs, &n_batches, error);
-  for (guint i = 0; ok && i < n_batches; i++)
-    ok = write_batch (&run, i, counters, cancellable, error);
-  ok = ok && (iface->finish == NULL || iface->finish (self, error));
-  if (!ok && iface->abandon != NULL)
-    iface->abandon (self);
+  if (cancellable != NULL)
+    handler = g_cancellable_connect (cancellable, G_CALLBACK (cancel_too), own_cancellable, NULL);
+  ok = write_batches (&run, counters, &failure);
+  g_cancellable_disconnect (cancellable, handler);
+  if (!ok)
+    settle_failure (&run, failure, error);
+  g_clear_error (&run.poll_error);
   return ok;
 }
