@@ -26,6 +26,17 @@
 /* Folders that a tree walk keeps open. */
 #define WALK_N_OPEN 16
 
+/* A file that is being written. */
+typedef struct
+{
+  gint fd;
+  gchar *name;
+  guint64 size;
+  guint64 n_bytes_dirty;
+  /* Others write to it as well. */
+  gboolean is_part;
+} OpenFile;
+
 struct _WeftOutputTransaction
 {
   /* Absolute, links resolved. */
@@ -49,12 +60,7 @@ struct _WeftOutputTransaction
   GHashTable *reserved;
   WeftWriteback *writeback;
 
-  gint fd;
-  gchar *file_name;
-  /* Others write to the open file as well. */
-  gboolean is_part;
-  guint64 file_size;
-  guint64 n_bytes_dirty;
+  GArray *open_files;
 };
 
 static gboolean
@@ -80,6 +86,28 @@ is_folder (const gchar *path)
   struct stat status;
 
   return lstat (path, &status) == 0 && S_ISDIR (status.st_mode);
+}
+
+static void
+clear_open_file (gpointer file)
+{
+  g_free (((OpenFile *) file)->name);
+}
+
+static OpenFile *
+find_open_file (WeftOutputTransaction *self, gint fd)
+{
+  OpenFile *file = (OpenFile *) (gpointer) self->open_files->data;
+
+  while (file->fd != fd)
+    file++;
+  return file;
+}
+
+static void
+forget_open_file (WeftOutputTransaction *self, OpenFile *file)
+{
+  g_array_remove_index (self->open_files, (guint) (file - (OpenFile *) (gpointer) self->open_files->data));
 }
 
 static void
@@ -156,12 +184,13 @@ weft_output_transaction_new (const gchar *path, gboolean is_file, WeftOutputFlag
   g_autoptr (WeftOutputTransaction) self = g_new0 (WeftOutputTransaction, 1);
 
   self->journal_fd = -1;
-  self->fd = -1;
   self->is_file = is_file;
   self->flags = flags;
   self->finished = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->folders = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->reserved = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->open_files = g_array_new (FALSE, FALSE, sizeof (OpenFile));
+  g_array_set_clear_func (self->open_files, clear_open_file);
   self->destination = resolve_destination (path, error);
   self->replaceable = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   if (self->destination == NULL)
@@ -180,7 +209,7 @@ weft_output_transaction_free (WeftOutputTransaction *self)
   g_free (self->destination);
   g_free (self->partial);
   g_free (self->old);
-  g_free (self->file_name);
+  g_array_unref (self->open_files);
   g_hash_table_unref (self->finished);
   g_hash_table_unref (self->replaceable);
   g_hash_table_unref (self->folders);
@@ -454,12 +483,9 @@ make_folders (WeftOutputTransaction *self, const gchar *name, GError **error)
 static void
 take_file (WeftOutputTransaction *self, gint fd, const gchar *name, guint64 size, gboolean is_part)
 {
-  self->fd = fd;
-  g_free (self->file_name);
-  self->file_name = g_strdup (name);
-  self->file_size = size;
-  self->n_bytes_dirty = 0;
-  self->is_part = is_part;
+  OpenFile file = { .fd = fd, .name = g_strdup (name), .size = size, .is_part = is_part };
+
+  g_array_append_val (self->open_files, file);
 }
 
 /* Makes a file that is not there; what an earlier run has left under its name goes. */
@@ -548,23 +574,25 @@ weft_output_transaction_open_part (WeftOutputTransaction *self, const gchar *nam
 }
 
 void
-weft_output_transaction_note_written (WeftOutputTransaction *self, guint64 n_bytes)
+weft_output_transaction_note_written (WeftOutputTransaction *self, gint fd, guint64 n_bytes)
 {
-  self->n_bytes_dirty += n_bytes;
-  if (self->writeback == NULL || self->n_bytes_dirty < WRITEBACK_BYTES)
+  OpenFile *file = find_open_file (self, fd);
+
+  file->n_bytes_dirty += n_bytes;
+  if (self->writeback == NULL || file->n_bytes_dirty < WRITEBACK_BYTES)
     return;
-  self->n_bytes_dirty = 0;
-  weft_writeback_start (self->writeback, self->fd);
+  file->n_bytes_dirty = 0;
+  weft_writeback_start (self->writeback, fd);
 }
 
-/* Gives the open file away: to be synced, if that is wanted; then @durable is called, if it is not NULL. */
+/* Gives an open file away: to be synced, if that is wanted; then @durable is called, if it is not NULL. */
 static gboolean
-close_file (WeftOutputTransaction *self, WeftDurableFunc durable, gpointer user_data, GError **error)
+close_file (WeftOutputTransaction *self, gint fd, WeftDurableFunc durable, gpointer user_data, GError **error)
 {
-  g_autofree gchar *path = g_build_filename (self->partial, self->file_name, NULL);
-  gint fd = self->fd;
+  OpenFile *file = find_open_file (self, fd);
+  g_autofree gchar *path = g_build_filename (self->partial, file->name, NULL);
 
-  self->fd = -1;
+  forget_open_file (self, file);
   if (self->writeback != NULL)
     weft_writeback_finish_file (self->writeback, fd, path, durable, user_data);
   else if (close (fd) != 0)
@@ -589,17 +617,21 @@ weft_output_transaction_note_finished (WeftOutputTransaction *self, const gchar 
 }
 
 gboolean
-weft_output_transaction_finish_file (WeftOutputTransaction *self, GError **error)
+weft_output_transaction_finish_file (WeftOutputTransaction *self, gint fd, GError **error)
 {
-  return close_file (self, NULL, NULL, error)
-         && weft_output_transaction_note_finished (self, self->file_name, self->file_size, error);
+  const OpenFile *file = find_open_file (self, fd);
+  g_autofree gchar *name = g_strdup (file->name);
+  guint64 size = file->size;
+
+  return close_file (self, fd, NULL, NULL, error)
+         && weft_output_transaction_note_finished (self, name, size, error);
 }
 
 gboolean
-weft_output_transaction_finish_part (WeftOutputTransaction *self, WeftDurableFunc durable, gpointer user_data,
-                                     GError **error)
+weft_output_transaction_finish_part (WeftOutputTransaction *self, gint fd, WeftDurableFunc durable,
+                                     gpointer user_data, GError **error)
 {
-  return close_file (self, durable, user_data, error);
+  return close_file (self, fd, durable, user_data, error);
 }
 
 gboolean
@@ -643,11 +675,11 @@ weft_output_transaction_check_file (WeftOutputTransaction *self, const gchar *na
 }
 
 static gboolean
-write_open_file (WeftOutputTransaction *self, const gchar *bytes, gsize n_bytes, GError **error)
+write_open_file (WeftOutputTransaction *self, gint fd, const gchar *bytes, gsize n_bytes, GError **error)
 {
-  g_autofree gchar *path = g_build_filename (self->partial, self->file_name, NULL);
+  g_autofree gchar *path = g_build_filename (self->partial, find_open_file (self, fd)->name, NULL);
 
-  return write_all (self->fd, path, bytes, n_bytes, error);
+  return write_all (fd, path, bytes, n_bytes, error);
 }
 
 gboolean
@@ -656,13 +688,14 @@ weft_output_transaction_add_text (WeftOutputTransaction *self, const gchar *name
 {
   gsize n_bytes;
   const gchar *bytes = g_bytes_get_data (text, &n_bytes);
+  gint fd = weft_output_transaction_create_file (self, name, 0, error);
 
-  return weft_output_transaction_create_file (self, name, 0, error) >= 0
-         && write_open_file (self, bytes, n_bytes, error) && close_file (self, NULL, NULL, error);
+  return fd >= 0 && write_open_file (self, fd, bytes, n_bytes, error)
+         && close_file (self, fd, NULL, NULL, error);
 }
 
 static gboolean
-copy_with_buffer (WeftOutputTransaction *self, gint source, const gchar *source_path, GError **error)
+copy_with_buffer (WeftOutputTransaction *self, gint fd, gint source, const gchar *source_path, GError **error)
 {
   g_autofree gchar *buffer = g_malloc (COPY_BUFFER_BYTES);
   gssize n;
@@ -673,7 +706,7 @@ copy_with_buffer (WeftOutputTransaction *self, gint source, const gchar *source_
         continue;
       if (n < 0)
         return fail (error, source_path, "cannot be read");
-      if (!write_open_file (self, buffer, (gsize) n, error))
+      if (!write_open_file (self, fd, buffer, (gsize) n, error))
         return FALSE;
     }
   return TRUE;
@@ -681,14 +714,14 @@ copy_with_buffer (WeftOutputTransaction *self, gint source, const gchar *source_
 
 /* What the kernel does not copy, for whatever reason, is copied by hand from there on. */
 static gboolean
-copy_open_file (WeftOutputTransaction *self, gint source, const gchar *source_path, GError **error)
+copy_open_file (WeftOutputTransaction *self, gint fd, gint source, const gchar *source_path, GError **error)
 {
   gssize n;
 
   do
-    n = copy_file_range (source, NULL, self->fd, NULL, COPY_RANGE_BYTES, 0);
+    n = copy_file_range (source, NULL, fd, NULL, COPY_RANGE_BYTES, 0);
   while (n > 0 || (n < 0 && errno == EINTR));
-  return copy_with_buffer (self, source, source_path, error);
+  return copy_with_buffer (self, fd, source, source_path, error);
 }
 
 gboolean
@@ -696,6 +729,7 @@ weft_output_transaction_copy_file (WeftOutputTransaction *self, const gchar *nam
                                    GError **error)
 {
   gint source = open (source_path, O_RDONLY | O_CLOEXEC);
+  gint fd;
   gboolean ok;
 
   if (source < 0 && errno == ENOENT && exists (source_path))
@@ -706,8 +740,9 @@ weft_output_transaction_copy_file (WeftOutputTransaction *self, const gchar *nam
     }
   if (source < 0)
     return fail (error, source_path, "cannot be opened");
-  ok = weft_output_transaction_create_file (self, name, 0, error) >= 0
-       && copy_open_file (self, source, source_path, error) && close_file (self, NULL, NULL, error);
+  fd = weft_output_transaction_create_file (self, name, 0, error);
+  ok = fd >= 0 && copy_open_file (self, fd, source, source_path, error)
+       && close_file (self, fd, NULL, NULL, error);
   close (source);
   return ok;
 }
@@ -933,13 +968,15 @@ remove_unfinished (WeftOutputTransaction *self)
   GHashTableIter iter;
   gpointer name;
 
-  if (self->fd >= 0)
+  for (guint i = 0; i < self->open_files->len; i++)
     {
-      close (self->fd);
-      self->fd = -1;
-      if (!self->is_part)
-        g_hash_table_add (self->reserved, g_strdup (self->file_name));
+      const OpenFile *file = &g_array_index (self->open_files, OpenFile, i);
+
+      close (file->fd);
+      if (!file->is_part)
+        g_hash_table_add (self->reserved, g_strdup (file->name));
     }
+  g_array_set_size (self->open_files, 0);
   g_hash_table_iter_init (&iter, self->reserved);
   while (g_hash_table_iter_next (&iter, &name, NULL))
     {

@@ -24,6 +24,8 @@ struct _WeftSafetensorsSink
   WeftCheckpoint *source;
   WeftShardLayout *layout;
   gchar *fingerprint;
+  /* Of each batch the descriptor of its file. */
+  GArray *fds;
   /* GBytes by name, to be written beside the weights. */
   GHashTable *texts;
   /* Names of files of the source that are not carried along. */
@@ -385,6 +387,7 @@ weft_safetensors_sink_prepare (WeftSink *sink, WeftStateDict *outputs, guint *n_
     return FALSE;
   share_out (self, takes_ranges);
   *n_batches = self->own_parts->len;
+  g_array_set_size (self->fds, *n_batches);
   return !is_leader (self) || write_other_files (self, error);
 }
 
@@ -481,14 +484,17 @@ weft_safetensors_sink_begin_batch (WeftSink *sink, guint batch, GArray *transfer
       self->n_resumed_files++;
       self->n_resumed_bytes += weft_shard_layout_get_file_size (self->layout, part->file);
     }
+  g_array_index (self->fds, gint, batch) = fd;
   append_transfers (self, part, fd, transfers);
   return TRUE;
 }
 
 static void
-weft_safetensors_sink_filled (WeftSink *sink, guint64 n_bytes)
+weft_safetensors_sink_filled (WeftSink *sink, guint batch, guint64 n_bytes)
 {
-  weft_output_transaction_note_written (WEFT_SAFETENSORS_SINK (sink)->transaction, n_bytes);
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+
+  weft_output_transaction_note_written (self->transaction, g_array_index (self->fds, gint, batch), n_bytes);
 }
 
 static void
@@ -498,13 +504,14 @@ on_durable (gpointer user_data)
 }
 
 static gboolean
-weft_safetensors_sink_end_batch (WeftSink *sink, G_GNUC_UNUSED guint batch, GError **error)
+weft_safetensors_sink_end_batch (WeftSink *sink, guint batch, GError **error)
 {
   WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+  gint fd = g_array_index (self->fds, gint, batch);
 
   if (self->job == NULL)
-    return weft_output_transaction_finish_file (self->transaction, error);
-  return weft_output_transaction_finish_part (self->transaction, on_durable, self->job, error);
+    return weft_output_transaction_finish_file (self->transaction, fd, error);
+  return weft_output_transaction_finish_part (self->transaction, fd, on_durable, self->job, error);
 }
 
 static gboolean
@@ -635,6 +642,7 @@ weft_safetensors_sink_finalize (GObject *object)
   g_clear_object (&self->layout);
   g_free (self->path);
   g_free (self->fingerprint);
+  g_array_unref (self->fds);
   g_hash_table_unref (self->texts);
   g_hash_table_unref (self->left_out);
   g_clear_object (&self->job);
@@ -656,6 +664,7 @@ weft_safetensors_sink_class_init (WeftSafetensorsSinkClass *klass)
 static void
 weft_safetensors_sink_init (WeftSafetensorsSink *self)
 {
+  self->fds = g_array_new (FALSE, TRUE, sizeof (gint));
   self->left_out = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->texts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
 }

@@ -9,7 +9,6 @@
 #include "mapping/weft-mapping.h"
 
 #define SHIPPED_FOLDER "/weft/mappings/"
-#define FILE_ENDING ".json"
 
 /* One name. A list is read from @path, or from the shipped resource without one, when it is first asked for. */
 typedef struct
@@ -72,7 +71,7 @@ load_shipped (const gchar *name)
 
   if (name[0] == '\0' || strchr (name, '/') != NULL)
     return NULL;
-  path = g_strconcat (SHIPPED_FOLDER, name, FILE_ENDING, NULL);
+  path = g_strconcat (SHIPPED_FOLDER, name, WEFT_DATA_FILE_ENDING, NULL);
   return g_resource_lookup_data (weft_mapping_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
 }
 
@@ -141,7 +140,7 @@ weft_mapping_registry_add_file (WeftMappingRegistry *self, const gchar *path, GE
   g_autoptr (GMutexLocker) locker = NULL;
   Entry *entry;
 
-  if (!g_str_has_suffix (name, FILE_ENDING) || strlen (name) == strlen (FILE_ENDING))
+  if (!g_str_has_suffix (name, WEFT_DATA_FILE_ENDING) || strlen (name) == strlen (WEFT_DATA_FILE_ENDING))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
                    "%s: a mapping file is named after its model type or class, as 'mixtral.json'; rename it",
@@ -153,7 +152,7 @@ weft_mapping_registry_add_file (WeftMappingRegistry *self, const gchar *path, GE
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: no such file", path);
       return FALSE;
     }
-  name[strlen (name) - strlen (FILE_ENDING)] = '\0';
+  name[strlen (name) - strlen (WEFT_DATA_FILE_ENDING)] = '\0';
   locker = g_mutex_locker_new (&self->lock);
   entry = replace_entry (self, name);
   entry->path = g_strdup (path);
@@ -176,24 +175,13 @@ weft_mapping_registry_add_file (WeftMappingRegistry *self, const gchar *path, GE
 gboolean
 weft_mapping_registry_add_folder (WeftMappingRegistry *self, const gchar *path, GError **error)
 {
-  g_autoptr (GError) local_error = NULL;
-  g_autoptr (GDir) folder = g_dir_open (path, 0, &local_error);
-  const gchar *file_name;
+  g_auto (GStrv) files = weft_data_path_list_files (path, error);
 
-  if (folder == NULL)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be listed: %s", path, local_error->message);
+  if (files == NULL)
+    return FALSE;
+  for (guint i = 0; files[i] != NULL; i++)
+    if (!weft_mapping_registry_add_file (self, files[i], error))
       return FALSE;
-    }
-  while ((file_name = g_dir_read_name (folder)) != NULL)
-    {
-      g_autofree gchar *file = g_build_filename (path, file_name, NULL);
-
-      if (g_str_has_suffix (file_name, FILE_ENDING) && file_name[0] != '.'
-          && g_file_test (file, G_FILE_TEST_IS_REGULAR)
-          && !weft_mapping_registry_add_file (self, file, error))
-        return FALSE;
-    }
   return TRUE;
 }
 
@@ -456,7 +444,7 @@ weft_mapping_registry_list_names (WeftMappingRegistry *self)
   gpointer name;
 
   for (guint i = 0; files != NULL && files[i] != NULL; i++)
-    g_hash_table_add (seen, g_strndup (files[i], strlen (files[i]) - strlen (FILE_ENDING)));
+    g_hash_table_add (seen, g_strndup (files[i], strlen (files[i]) - strlen (WEFT_DATA_FILE_ENDING)));
   g_mutex_lock (&self->lock);
   g_hash_table_iter_init (&iter, self->entries);
   while (g_hash_table_iter_next (&iter, &name, NULL))

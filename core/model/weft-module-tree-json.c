@@ -152,20 +152,6 @@ read_sub_model (Reading *reading, JsonObject *entry, const gchar *where, GError 
   return TRUE;
 }
 
-static gboolean
-check_depth (const gchar *name, const gchar *where, GError **error)
-{
-  guint depth = 0;
-
-  for (const gchar *dot = strchr (name, '.'); dot != NULL; dot = strchr (dot + 1, '.'))
-    depth++;
-  if (depth <= WEFT_MAX_MODULE_DEPTH)
-    return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: '%.100s...' is nested deeper than %d levels", where,
-               name, WEFT_MAX_MODULE_DEPTH);
-  return FALSE;
-}
-
 /* The nearest module above a path that is known, and where the rest of the path begins. */
 static WeftModuleBody *
 find_above (Reading *reading, const gchar *path, const gchar **rest)
@@ -257,7 +243,8 @@ read_module (Reading *reading, JsonObject *entry, const gchar *where, GError **e
   g_autoptr (WeftModuleBody) body = NULL;
 
   if (!read_string (entry, "fqn", NULL, where, &fqn, error)
-      || !read_string (entry, "alias_of", "", where, &alias_of, error) || !check_depth (fqn, where, error))
+      || !read_string (entry, "alias_of", "", where, &alias_of, error)
+      || !weft_module_body_check_depth (fqn, where, error))
     return FALSE;
   if (g_hash_table_contains (reading->bodies, fqn) && fqn[0] != '\0')
     {
@@ -352,7 +339,7 @@ read_tensor (Reading *reading, JsonObject *entry, const gchar *where, GError **e
       || !parse_dtype (json_object_get_member (entry, "dtype"), "dtype", where, &dtype, error)
       || !read_boolean (entry, "persistent", TRUE, where, &is_persistent, error)
       || !read_boolean (entry, "is_buffer", !is_persistent, where, &is_buffer, error)
-      || !check_depth (name, where, error))
+      || !weft_module_body_check_depth (name, where, error))
     return FALSE;
   if (reading->makes_modules)
     make_modules (reading, name);
