@@ -110,7 +110,7 @@ typedef struct
         NULL },                                                                                                        \
   {                                                                                                                    \
     "io", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.io),                                            \
-        "How files are read: pread (default) or mmap", "BACKEND"                                                       \
+        "How files are read: pread (default), mmap, or direct (past the page cache)", "BACKEND"                        \
   }
 
 #define WEFT_COMMAND_RULES_OPTIONS(type, member)                                                       \
@@ -162,6 +162,12 @@ typedef struct
         "With --base: what the runtime calls the adapter (default: default)", "NAME"                   \
   }
 
+#define WEFT_COMMAND_MPI_OPTION(type, member)                                                                \
+  {                                                                                                          \
+    "mpi", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.is_shared_out),                        \
+        "Share the work out among the processes of `mpirun -n N weft ...`, which have one file system", NULL \
+  }
+
 #define WEFT_COMMAND_DESTINATION_OPTIONS(type, member)                                                                \
   { "output",                                                                                                         \
     'o',                                                                                                              \
@@ -190,13 +196,6 @@ typedef struct
         G_OPTION_ARG_NONE,                                                                                            \
         WEFT_COMMAND_OPTION (type, member.is_resumed),                                                                \
         "Go on where an interrupted run of the same plan stopped",                                                    \
-        NULL },                                                                                                       \
-      { "mpi",                                                                                                        \
-        0,                                                                                                            \
-        0,                                                                                                            \
-        G_OPTION_ARG_NONE,                                                                                            \
-        WEFT_COMMAND_OPTION (type, member.is_shared_out),                                                             \
-        "Share the work out among the processes of `mpirun -n N weft ...`; DST is where all of them see it",          \
         NULL },                                                                                                       \
       { "no-sync",                                                                                                    \
         0,                                                                                                            \

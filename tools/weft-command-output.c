@@ -141,6 +141,9 @@ weft_command_progress (guint64 n_bytes_done, guint64 n_bytes_total, gpointer use
   gboolean is_terminal = isatty (STDERR_FILENO) == 1;
   gint64 now = g_get_monotonic_time ();
 
+  /* What this process does alone stops too when another of its job has failed. */
+  if (call->job != NULL && !weft_job_poll (call->job, NULL))
+    g_cancellable_cancel (call->cancellable);
   if (call->is_quiet || (!is_terminal && call->job == NULL))
     return;
   if (call->progress_started == 0)

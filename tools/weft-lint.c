@@ -220,10 +220,10 @@ make_known_tree (WeftArchitectureRegistry *architectures, const gchar *model_typ
 }
 
 /* All classes of a model type: one without a head lacks the names of the head. A model that its defaults alone do not make
- * is told, and passed over. */
+ * is passed over; @subject's own is told. */
 static gboolean
 add_known_trees_of_type (GPtrArray *trees, WeftArchitectureRegistry *architectures, const gchar *model_type,
-                         WeftCommandCall *call, GError **error)
+                         const gchar *subject, WeftCommandCall *call, guint *n_passed_over, GError **error)
 {
   g_auto (GStrv) classes = weft_architecture_registry_list_classes (architectures, model_type, error);
 
@@ -234,8 +234,10 @@ add_known_trees_of_type (GPtrArray *trees, WeftArchitectureRegistry *architectur
 
       if (tree != NULL)
         g_ptr_array_add (trees, tree);
-      else
+      else if (g_strcmp0 (subject, model_type) == 0 || g_strcmp0 (subject, classes[i]) == 0)
         weft_command_note (call, "%s", reason->message);
+      else
+        (*n_passed_over)++;
     }
   return classes != NULL;
 }
@@ -245,13 +247,19 @@ add_known_trees (GPtrArray *trees, WeftCommandCall *call, GError **error)
 {
   g_autoptr (WeftArchitectureRegistry) architectures = weft_architecture_registry_new (error);
   g_auto (GStrv) types = NULL;
+  guint n_passed_over = 0;
 
   if (architectures == NULL)
     return FALSE;
   types = weft_architecture_registry_list_model_types (architectures);
   for (guint i = 0; types[i] != NULL; i++)
-    if (!add_known_trees_of_type (trees, architectures, types[i], call, error))
+    if (!add_known_trees_of_type (trees, architectures, types[i], call->arguments[0], call, &n_passed_over,
+                                  error))
       return FALSE;
+  if (n_passed_over > 0)
+    weft_command_note (
+        call, "%u other classes are not made by the defaults of their configs alone, and are passed over",
+        n_passed_over);
   return TRUE;
 }
 

@@ -16,6 +16,7 @@ typedef struct
 
 static const GOptionEntry revert_options[] = {
   WEFT_COMMAND_DESTINATION_OPTIONS (RevertOptions, destination),
+  WEFT_COMMAND_MPI_OPTION (RevertOptions, destination),
   { "lossy", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (RevertOptions, is_lossy),
     "Take the nearest inverse of what has no exact one", NULL },
   { "no-provenance", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (RevertOptions, ignores_provenance),

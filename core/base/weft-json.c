@@ -277,6 +277,39 @@ weft_json_lookup (JsonNode *root, const gchar *dotted_path)
   return node;
 }
 
+/**
+ * weft_json_describe:
+ * @node: (nullable): a node
+ *
+ * Names the kind of a value for a message: `expected a list, found a text`.
+ *
+ * Returns: (transfer none): such as `a list`; `nothing` for %NULL
+ * Since: 1.0
+ */
+const gchar *
+weft_json_describe (JsonNode *node)
+{
+  if (node == NULL)
+    return "nothing";
+  if (JSON_NODE_HOLDS_OBJECT (node))
+    return "an object";
+  if (JSON_NODE_HOLDS_ARRAY (node))
+    return "a list";
+  if (JSON_NODE_HOLDS_NULL (node))
+    return "null";
+  switch (json_node_get_value_type (node))
+    {
+    case G_TYPE_STRING:
+      return "a text";
+    case G_TYPE_BOOLEAN:
+      return "true or false";
+    case G_TYPE_INT64:
+      return "a whole number";
+    default:
+      return "a number";
+    }
+}
+
 static void
 append_escaped_character (GString *json, gunichar character)
 {

@@ -6,10 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* What each rank tells all others; a failure of one is seen by all at the same time. Never waits.
- * Returns FALSE, with an error, if a rank has failed or the job was cancelled. */
-gboolean weft_job_poll (WeftJob *self, GError **error);
-/* The same after a moment of rest, for loops that wait. */
+/* weft_job_poll() after a moment of rest, for loops that wait. */
 gboolean weft_job_rest (WeftJob *self, GError **error);
 
 /* weft_job_agree() step by step, for what is to be done while a rank waits: each step rests for a moment. */

@@ -202,9 +202,22 @@ check_others (WeftJob *self, GError **error)
   return FALSE;
 }
 
+/**
+ * weft_job_poll:
+ * @self: a job
+ * @error: return location
+ *
+ * Looks, without waiting, whether the job goes on. It is called often by a rank that does work of its own; a sink that has the job
+ * does so by itself.
+ *
+ * Returns: whether no rank has failed, as far as is known here
+ * Errors: %WEFT_ERROR_FAILED if one has, %WEFT_ERROR_CANCELLED; weft_job_fail() is to be called then
+ * Since: 1.0
+ */
 gboolean
 weft_job_poll (WeftJob *self, GError **error)
 {
+  g_return_val_if_fail (WEFT_IS_JOB (self) && !self->is_closed, FALSE);
   if (self->is_under_way || g_get_monotonic_time () - self->round_started >= ROUND_MICROSECONDS)
     (void) advance (self);
   return check_others (self, error);

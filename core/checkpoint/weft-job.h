@@ -24,6 +24,7 @@ WEFT_PUBLIC WeftJob *weft_job_new (WeftCommunicator *communicator, GCancellable 
 WEFT_PUBLIC guint weft_job_get_rank (WeftJob *self);
 WEFT_PUBLIC guint weft_job_get_size (WeftJob *self);
 
+WEFT_PUBLIC gboolean weft_job_poll (WeftJob *self, GError **error);
 WEFT_PUBLIC gboolean weft_job_agree (WeftJob *self, GError **error);
 WEFT_PUBLIC gboolean weft_job_fail (WeftJob *self, GError **error);
 WEFT_PUBLIC void weft_job_abort (WeftJob *self);

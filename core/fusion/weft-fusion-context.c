@@ -157,7 +157,7 @@ weft_fusion_context_read_int (WeftFusionContext *self, const gchar *dotted_path,
       return TRUE;
     }
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING, "%s: '%s' must be a whole number, found %s",
-               self->where, dotted_path, node != NULL ? json_node_type_name (node) : "nothing");
+               self->where, dotted_path, weft_json_describe (node));
   return FALSE;
 }
 

@@ -78,7 +78,7 @@ read_text (JsonObject *object, const gchar *member, const gchar *where, gchar **
       return TRUE;
     }
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: '%s' must be a text, found %s", where, member,
-               node != NULL ? json_node_type_name (node) : "nothing");
+               weft_json_describe (node));
   return FALSE;
 }
 
@@ -129,7 +129,7 @@ read_replacement (Entry *entry, JsonNode *node, const gchar *where, GError **err
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
                    "%s: 'replace_module' must be a map with '_target_', found %s", where,
-                   node != NULL ? json_node_type_name (node) : "nothing");
+                   weft_json_describe (node));
       return FALSE;
     }
   object = json_node_get_object (node);
@@ -185,7 +185,7 @@ read_entry (WeftPlanOverrides *self, WeftYaml *yaml, JsonNode *node, const gchar
   if (!JSON_NODE_HOLDS_OBJECT (node))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s must be a map, found %s", where,
-                   json_node_type_name (node));
+                   weft_json_describe (node));
       return FALSE;
     }
   object = json_node_get_object (node);
@@ -220,7 +220,7 @@ read_document (JsonNode *root, WeftYaml *yaml, const gchar *where, GError **erro
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
                    "%s: expected a list of entries, or parallelism.plan_overrides with one, found %s", where,
-                   json_node_type_name (list));
+                   weft_json_describe (list));
       return NULL;
     }
   array = json_node_get_array (list);

@@ -18,7 +18,7 @@ read_rule (JsonNode *element, const gchar *name, guint position, const gchar *wh
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
                    "%s: expected a rule, an object with a member 'type', found %s", place,
-                   json_node_type_name (element));
+                   weft_json_describe (element));
       return NULL;
     }
   rule = weft_weight_transform_new_from_json (json_node_get_object (element), place, error);
@@ -51,7 +51,7 @@ weft_mapping_new_from_json (JsonNode *root, const gchar *name, const gchar *wher
   if (!JSON_NODE_HOLDS_ARRAY (root) || json_array_get_length (json_node_get_array (root)) > MAX_RULES)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: expected a list of at most %d rules, found %s",
-                   where, MAX_RULES, json_node_type_name (root));
+                   where, MAX_RULES, weft_json_describe (root));
       return NULL;
     }
   array = json_node_get_array (root);

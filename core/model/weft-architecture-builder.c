@@ -387,7 +387,7 @@ change_config (WeftArchitectureBuilder *self, WeftModelConfig *config, JsonObjec
       fields[i] = name->data;
       weft_value_append (&list, &value);
       text = weft_value_to_string (&value);
-      g_string_append_printf (key, " %s=%s", fields[i], text);
+      g_string_append_printf (key, " %s=%" G_GSIZE_FORMAT ":%s", fields[i], strlen (text), text);
     }
   changed = g_hash_table_lookup (self->changed, key->str);
   if (changed != NULL)
@@ -490,7 +490,7 @@ build_definition (WeftArchitectureBuilder *self, WeftArchitectureFile *file, Jso
       g_ptr_array_add (texts, name);
       place.scope = is_bound ? names_add (&names, place.scope, name, value) : place.scope;
       printed = weft_value_to_string (&value);
-      g_string_append_printf (key, " %s", printed);
+      g_string_append_printf (key, " %" G_GSIZE_FORMAT ":%s", strlen (printed), printed);
     }
   if (is_bound)
     body = g_hash_table_lookup (self->bodies, key->str);

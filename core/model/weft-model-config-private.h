@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/weft-architecture-private.h"
-#include "model/weft-model-config.h"
+#include "model/weft-model-config-internal.h"
 
 G_BEGIN_DECLS
 
@@ -13,6 +13,8 @@ WeftArchitecture *weft_model_config_get_known_architecture (WeftModelConfig *sel
 /* The same config with other values for some fields. */
 WeftModelConfig *weft_model_config_change (WeftModelConfig *self, const gchar *const *names,
                                            const WeftValue *values);
+/* The dtype that the config names; %WEFT_DTYPE_INVALID if it names none. */
+gboolean weft_model_config_find_dtype (WeftModelConfig *self, WeftDtype *dtype, GError **error);
 /* A #WeftFindField. */
 gboolean weft_model_config_find_field (GObject *config, const gchar *name, WeftValue *value, GError **error);
 

@@ -80,7 +80,7 @@ static gboolean
 refuse (GError **error, const gchar *where, const gchar *field, const gchar *expected, JsonNode *found)
 {
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: %s: expected %s, found %s", where, field, expected,
-               found != NULL ? json_node_type_name (found) : "nothing");
+               weft_json_describe (found));
   return FALSE;
 }
 
@@ -218,6 +218,38 @@ weft_model_config_get_architecture (WeftModelConfig *self)
              : NULL;
 }
 
+/* NULL: the config names none. */
+static const gchar *
+get_dtype_name (WeftModelConfig *self)
+{
+  const gchar *name = weft_architecture_get_text (self->object, "dtype");
+
+  return name != NULL ? name : weft_architecture_get_text (self->object, "torch_dtype");
+}
+
+gboolean
+weft_model_config_read_dtype (const gchar *name, const gchar *where, WeftDtype *dtype, GError **error)
+{
+  *dtype = strcmp (name, "auto") == 0 ? WEFT_DTYPE_INVALID : weft_dtype_from_any_name (name);
+  if (strcmp (name, "auto") == 0 || (*dtype != WEFT_DTYPE_INVALID && weft_dtype_is_floating (*dtype)))
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+      "%s: dtype: expected a floating dtype such as \"bfloat16\", found \"%s\"; correct it, leave it out, or ask "
+      "for a dtype by name",
+      where, name);
+  return FALSE;
+}
+
+gboolean
+weft_model_config_find_dtype (WeftModelConfig *self, WeftDtype *dtype, GError **error)
+{
+  const gchar *name = get_dtype_name (self);
+
+  *dtype = WEFT_DTYPE_INVALID;
+  return name == NULL || weft_model_config_read_dtype (name, self->where, dtype, error);
+}
+
 /**
  * weft_model_config_get_dtype:
  * @self: a config
@@ -228,10 +260,8 @@ weft_model_config_get_architecture (WeftModelConfig *self)
 WeftDtype
 weft_model_config_get_dtype (WeftModelConfig *self)
 {
-  const gchar *name = weft_architecture_get_text (self->object, "dtype");
+  const gchar *name = get_dtype_name (self);
 
-  if (name == NULL)
-    name = weft_architecture_get_text (self->object, "torch_dtype");
   return name != NULL ? weft_dtype_from_any_name (name) : WEFT_DTYPE_INVALID;
 }
 

@@ -15,7 +15,7 @@ typedef struct
   GHashTable *ignore_on_save;
   GHashTable *keep_in_fp32;
   GHashTable *keep_in_fp32_strict;
-  GArray *plan_rules[WEFT_N_PARALLEL_PLANS]; /* of WeftTextPair, in order */
+  GArray *plan_rules[WEFT_N_PARALLEL_KINDS]; /* of WeftTextPair, in order */
 } Facts;
 
 /* The parts of a tree that is made of a config. */
@@ -50,7 +50,7 @@ facts_new (void)
   self->ignore_on_save = new_set ();
   self->keep_in_fp32 = new_set ();
   self->keep_in_fp32_strict = new_set ();
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     {
       self->plan_rules[i] = g_array_new (FALSE, FALSE, sizeof (WeftTextPair));
       g_array_set_clear_func (self->plan_rules[i], free_pair);
@@ -67,12 +67,26 @@ facts_free (Facts *self)
   g_hash_table_unref (self->ignore_on_save);
   g_hash_table_unref (self->keep_in_fp32);
   g_hash_table_unref (self->keep_in_fp32_strict);
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     g_array_unref (self->plan_rules[i]);
   g_free (self);
 }
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Facts, facts_free)
+
+/* The value of an expression of a class on the config of a model. */
+static gboolean
+evaluate_fact (Evaluation *evaluation, const WeftBuiltModel *model, const gchar *member, JsonNode *expression,
+               WeftValue *value, GError **error)
+{
+  WeftScope scope = { .config = G_OBJECT (model->config), .find_field = weft_model_config_find_field };
+
+  if (weft_architecture_registry_evaluate (evaluation->registry, expression, &scope, value, error))
+    return TRUE;
+  g_prefix_error (error, "%s: %s: %s: %s: ", weft_model_config_get_where (model->config), model->file->where,
+                  model->class_name, member);
+  return FALSE;
+}
 
 /* A fact of a class, as it is on this config: a list of objects gives alternatives, of which the first counts whose
  * condition holds. %NULL: nothing is said. */
@@ -82,7 +96,6 @@ find_fact (Evaluation *evaluation, const WeftBuiltModel *model, const gchar *mem
 {
   JsonNode *node = json_object_get_member (model->entry, member);
   JsonArray *list = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
-  WeftScope scope = { .config = G_OBJECT (model->config), .find_field = weft_model_config_find_field };
 
   *fact = node;
   for (guint i = 0; list != NULL && i < json_array_get_length (list); i++)
@@ -96,12 +109,8 @@ find_fact (Evaluation *evaluation, const WeftBuiltModel *model, const gchar *mem
       if (condition == NULL)
         return TRUE;
       *fact = NULL;
-      if (!weft_architecture_registry_evaluate (evaluation->registry, condition, &scope, &value, error))
-        {
-          g_prefix_error (error, "%s: %s: %s: %s: ", weft_model_config_get_where (model->config),
-                          model->file->where, model->class_name, member);
-          return FALSE;
-        }
+      if (!evaluate_fact (evaluation, model, member, condition, &value, error))
+        return FALSE;
       if (!weft_value_is_true (&value))
         continue;
       *fact = json_object_get_member (json_node_get_object (element), "value");
@@ -110,23 +119,40 @@ find_fact (Evaluation *evaluation, const WeftBuiltModel *model, const gchar *mem
   return TRUE;
 }
 
-/* Adds the texts of a list, with a prefix. */
+/* A list that is written, or that an expression gives. */
+static gboolean
+find_list_fact (Evaluation *evaluation, const WeftBuiltModel *model, const gchar *member, WeftValue *value,
+                GError **error)
+{
+  JsonNode *fact, *expression;
+
+  if (!find_fact (evaluation, model, member, &fact, error))
+    return FALSE;
+  expression = fact != NULL && JSON_NODE_HOLDS_OBJECT (fact)
+                   ? json_object_get_member (json_node_get_object (fact), "expression")
+                   : NULL;
+  if (expression != NULL)
+    return evaluate_fact (evaluation, model, member, expression, value, error);
+  if (fact != NULL)
+    *value = weft_value_from_json (fact);
+  return TRUE;
+}
+
+/* Adds the texts of a list. */
 static gboolean
 add_list_fact (Evaluation *evaluation, const WeftBuiltModel *model, const gchar *member, GHashTable *set,
                GError **error)
 {
-  JsonNode *fact;
-  JsonArray *list;
+  g_auto (WeftValue) value = WEFT_VALUE_INIT;
 
-  if (!find_fact (evaluation, model, member, &fact, error))
+  if (!find_list_fact (evaluation, model, member, &value, error))
     return FALSE;
-  list = fact != NULL && JSON_NODE_HOLDS_ARRAY (fact) ? json_node_get_array (fact) : NULL;
-  for (guint i = 0; list != NULL && i < json_array_get_length (list); i++)
+  for (guint i = 0; value.kind == WEFT_VALUE_LIST && i < value.of.list->len; i++)
     {
-      JsonNode *element = json_array_get_element (list, i);
+      const WeftValue *element = &g_array_index (value.of.list, WeftValue, i);
 
-      if (JSON_NODE_HOLDS_VALUE (element) && json_node_get_value_type (element) == G_TYPE_STRING)
-        g_hash_table_add (set, g_strdup (json_node_get_string (element)));
+      if (element->kind == WEFT_VALUE_TEXT)
+        g_hash_table_add (set, g_strdup (element->of.text));
     }
   return TRUE;
 }
@@ -325,14 +351,14 @@ is_embedding (const WeftModuleChild *child)
 static void
 add_plans (const WeftBuiltModel *model, Facts *facts)
 {
-  static const gchar *const members[WEFT_N_PARALLEL_PLANS] = { "parallel_plan", "expert_plan" };
+  static const gchar *const members[WEFT_N_PARALLEL_KINDS] = { "parallel_plan", "expert_plan" };
   const gchar *prefix = weft_architecture_get_text (model->entry, "base_model_prefix");
   WeftArchitecture *architecture = weft_model_config_get_known_architecture (model->config);
   gboolean is_base = prefix == NULL || weft_module_body_find_child (model->body, prefix) == NULL;
-  GArray *rules = facts->plan_rules[WEFT_PARALLEL_PLAN_TENSOR];
+  GArray *rules = facts->plan_rules[WEFT_PARALLEL_KIND_TENSOR];
   WeftTextPair embeddings = { NULL, NULL };
 
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     {
       add_plan (facts->plan_rules[i], weft_architecture_get_object (model->entry, members[i]));
       if (is_base && architecture != NULL)
@@ -375,7 +401,7 @@ add_facts_of_child (Facts *facts, const gchar *name, Facts *own)
   unite (facts->ignore_on_save, own->ignore_on_save, name);
   unite (facts->keep_in_fp32, own->keep_in_fp32, "");
   unite (facts->keep_in_fp32_strict, own->keep_in_fp32_strict, "");
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     for (guint k = 0; k < own->plan_rules[i]->len; k++)
       {
         const WeftTextPair *rule = &g_array_index (own->plan_rules[i], WeftTextPair, k);
@@ -464,7 +490,7 @@ set_facts (WeftModuleTree *tree, Facts *facts, WeftDtype dtype)
   tree->ignore_on_load_unexpected = sort_texts (facts->ignore_on_load_unexpected);
   tree->ignore_on_save = sort_texts (facts->ignore_on_save);
   set_dtype_plan (tree, facts, dtype);
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     for (guint k = 0; k < facts->plan_rules[i]->len; k++)
       weft_module_tree_add_plan_rule (tree, i, g_array_index (facts->plan_rules[i], WeftTextPair, k).first,
                                       g_array_index (facts->plan_rules[i], WeftTextPair, k).second);
@@ -689,8 +715,8 @@ make_evaluated (WeftArchitectureRegistry *registry, WeftModelConfig *config, con
   g_autoptr (WeftModuleTree) tree = weft_module_tree_new_empty ();
   Evaluation evaluation = { .registry = registry, .tree = tree };
 
-  if (dtype == WEFT_DTYPE_INVALID)
-    dtype = weft_model_config_get_dtype (config);
+  if (dtype == WEFT_DTYPE_INVALID && !weft_model_config_find_dtype (config, &dtype, error))
+    return NULL;
   if (dtype == WEFT_DTYPE_INVALID)
     dtype = WEFT_DTYPE_F32;
   builder = weft_architecture_builder_new (registry, dtype);

@@ -6,7 +6,7 @@
 #include "model/weft-module-tree-private.h"
 #include "model/weft-module-value-private.h"
 
-static const gchar *const plan_members[WEFT_N_PARALLEL_PLANS] = { "parallel_plan", "expert_plan" };
+static const gchar *const plan_members[WEFT_N_PARALLEL_KINDS] = { "parallel_plan", "expert_plan" };
 
 /* The modules of a tree while they are read. */
 typedef struct
@@ -23,7 +23,7 @@ static gboolean
 refuse (GError **error, const gchar *where, const gchar *member, const gchar *expected, JsonNode *found)
 {
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: %s: expected %s, found %s", where, member, expected,
-               found != NULL ? json_node_type_name (found) : "nothing");
+               weft_json_describe (found));
   return FALSE;
 }
 
@@ -406,13 +406,13 @@ read_dtype_rules (WeftModuleTree *tree, JsonObject *root, const gchar *where, GE
 static void
 add_parallel_rule (WeftModuleTree *tree, const gchar *pattern, const gchar *style)
 {
-  weft_module_tree_add_plan_rule (tree, WEFT_PARALLEL_PLAN_TENSOR, pattern, style);
+  weft_module_tree_add_plan_rule (tree, WEFT_PARALLEL_KIND_TENSOR, pattern, style);
 }
 
 static void
 add_expert_rule (WeftModuleTree *tree, const gchar *pattern, const gchar *style)
 {
-  weft_module_tree_add_plan_rule (tree, WEFT_PARALLEL_PLAN_EXPERT, pattern, style);
+  weft_module_tree_add_plan_rule (tree, WEFT_PARALLEL_KIND_EXPERT, pattern, style);
 }
 
 /* Everything but modules and tensors. A tree without a class has that of its root module. */
@@ -431,9 +431,9 @@ read_model (Reading *reading, JsonObject *root, const gchar *where, GError **err
              || parse_dtype (dtype, "dtype", where, &tree->dtype, error))
          && read_dtype_rules (tree, root, where, error)
          && read_text_map (tree, root, "tied", "names of tensors", where, weft_module_tree_add_tie, error)
-         && read_text_map (tree, root, plan_members[WEFT_PARALLEL_PLAN_TENSOR], "names of styles", where,
+         && read_text_map (tree, root, plan_members[WEFT_PARALLEL_KIND_TENSOR], "names of styles", where,
                            add_parallel_rule, error)
-         && read_text_map (tree, root, plan_members[WEFT_PARALLEL_PLAN_EXPERT], "names of styles", where,
+         && read_text_map (tree, root, plan_members[WEFT_PARALLEL_KIND_EXPERT], "names of styles", where,
                            add_expert_rule, error)
          && read_strings (root, "ignore_on_load_missing", where, &tree->ignore_on_load_missing, error)
          && read_strings (root, "ignore_on_load_unexpected", where, &tree->ignore_on_load_unexpected, error)
@@ -630,7 +630,7 @@ write_model (WeftModuleTree *self, JsonBuilder *builder)
   write_strings (builder, "ignore_on_load_unexpected",
                  (const gchar *const *) self->ignore_on_load_unexpected);
   write_strings (builder, "ignore_on_save", (const gchar *const *) self->ignore_on_save);
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     if (self->plan_rules[i]->len > 0)
       write_text_map (builder, plan_members[i], self->plan_rules[i]);
 }

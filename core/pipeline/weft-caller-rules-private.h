@@ -27,3 +27,7 @@ gboolean weft_caller_rules_check_used (WeftLoadOptions *options, WeftTransformLi
 
 /* Whether a rule is the model's: neither of the key mapping nor for old names. */
 gboolean weft_caller_rules_is_of_model (WeftWeightTransform *rule);
+
+/* Whether a rule of the model comes from the caller or the user, not with Weft. */
+gboolean weft_caller_rules_is_given (WeftLoadOptions *options, WeftMappingRegistry *registry,
+                                     WeftWeightTransform *rule);

@@ -169,6 +169,18 @@ weft_caller_rules_is_of_model (WeftWeightTransform *rule)
 }
 
 gboolean
+weft_caller_rules_is_given (WeftLoadOptions *options, WeftMappingRegistry *registry,
+                            WeftWeightTransform *rule)
+{
+  const gchar *origin = weft_weight_transform_get_origin (rule);
+
+  if (!weft_caller_rules_is_of_model (rule))
+    return FALSE;
+  return weft_load_options_get_mapping (options) != NULL || weft_load_options_get_transforms (options) != NULL
+         || (origin != NULL && weft_mapping_registry_is_user_registered (registry, origin));
+}
+
+gboolean
 weft_caller_rules_check_used (WeftLoadOptions *options, WeftTransformList *rules, WeftCheckpoint *checkpoint,
                               const gchar *layout, GError **error)
 {

@@ -14,6 +14,7 @@
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
+#include "pipeline/weft-slice-stage-private.h"
 #include "transform/weft-stage-internal.h"
 
 /* How many files a finding names before the rest is counted. */
@@ -54,6 +55,9 @@ weft_load_plan_finalize (GObject *object)
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_pointer (&self->carried, g_ptr_array_unref);
   g_clear_object (&self->outputs);
+  g_clear_pointer (&self->sharding, weft_sharding_free);
+  g_clear_object (&self->whole);
+  g_clear_pointer (&self->whole_conversions, g_ptr_array_unref);
   g_clear_object (&self->report);
   g_clear_object (&self->value_report);
   g_clear_pointer (&self->lossy_by_values, g_hash_table_unref);
@@ -134,6 +138,13 @@ take_tree (WeftLoadPlan *self, GError **error)
   return self->ignored_unexpected != NULL;
 }
 
+/* Names that stay as they are published are not judged by those of the model. */
+static gboolean
+keeps_names (WeftLoadPlan *self)
+{
+  return (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_KEEP_NAMES) != 0;
+}
+
 static gboolean
 find_model (WeftLoadPlan *self, GError **error)
 {
@@ -151,7 +162,8 @@ find_model (WeftLoadPlan *self, GError **error)
     }
   if (weft_load_options_get_target_names (self->options) != NULL)
     take_target_names (self);
-  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree) && !take_tree (self, error))
+  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree) && !keeps_names (self)
+           && !take_tree (self, error))
     return FALSE;
   return weft_load_plan_prepare_dtypes (self, error);
 }
@@ -200,7 +212,7 @@ find_transforms (WeftLoadPlan *self, GError **error)
 {
   g_auto (GStrv) custom = NULL;
 
-  if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_KEEP_NAMES) != 0)
+  if (keeps_names (self))
     {
       self->transforms = weft_transform_list_new ();
       return TRUE;
@@ -937,10 +949,10 @@ compile (WeftLoadPlan *self, GError **error)
     find_missing (self);
   else if (self->model_keys != NULL)
     find_missing_names (self);
-  else
+  else if (!keeps_names (self))
     note_open_mode (self);
   return refuse_fusing_codes (self, error) && weft_fusion_stages_apply (self, error)
-         && weft_quantize_stage_run (self, error);
+         && weft_quantize_stage_run (self, error) && weft_slice_stage_run (self, error);
 }
 
 /**
@@ -979,6 +991,27 @@ refuse_findings (WeftLoadPlan *self, WeftFinding kind, WeftError code, const gch
                weft_checkpoint_get_path (self->checkpoint), weft_load_report_get_name (self->report, kind, 0),
                others, sentence, detail != NULL ? ": " : "", detail != NULL ? detail : "");
   return FALSE;
+}
+
+/* One mapping serves the spellings of many checkpoints, so that idle rules of those that come with Weft are no fault. */
+static gboolean
+check_given_rules_used (WeftLoadPlan *self, GError **error)
+{
+  for (guint i = 0; i < weft_transform_list_get_n_transforms (self->transforms); i++)
+    {
+      WeftWeightTransform *rule = weft_transform_list_get_transform (self->transforms, i);
+      g_autofree gchar *name = NULL;
+
+      if (weft_weight_transform_get_used (rule)
+          || !weft_caller_rules_is_given (self->options, self->registry, rule))
+        continue;
+      name = weft_weight_transform_describe (rule);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                   "%s: '%s' matches no tensor, and --strict was given",
+                   weft_checkpoint_get_path (self->checkpoint), name);
+      return FALSE;
+    }
+  return TRUE;
 }
 
 /* The table of a GGUF file says of what type the blocks of each tensor are; a safetensors file has no place for that. */
@@ -1026,8 +1059,6 @@ weft_load_plan_check (WeftLoadPlan *self, GError **error)
       "is no tensor of the model, and --strict was given" },
     { WEFT_FINDING_IGNORED, WEFT_ERROR_CONFLICT, (flags & WEFT_LOAD_FLAGS_REFUSE_IGNORED) == 0,
       "is on one side only, and --strict was given" },
-    { WEFT_FINDING_UNUSED, WEFT_ERROR_CONFLICT, (flags & WEFT_LOAD_FLAGS_REFUSE_UNUSED) == 0,
-      "matches no tensor, and --strict was given" },
     { WEFT_FINDING_NOT_REVERSIBLE, WEFT_ERROR_NOT_REVERSIBLE,
       (flags & WEFT_LOAD_FLAGS_REFUSE_NOT_REVERSIBLE) == 0, "has no exact inverse, and --strict was given" },
   };
@@ -1035,6 +1066,8 @@ weft_load_plan_check (WeftLoadPlan *self, GError **error)
   for (guint i = 0; i < G_N_ELEMENTS (stops); i++)
     if (!stops[i].is_allowed && weft_load_report_count (self->report, stops[i].kind) > 0)
       return refuse_findings (self, stops[i].kind, stops[i].code, stops[i].sentence, error);
+  if ((flags & WEFT_LOAD_FLAGS_REFUSE_UNUSED) != 0 && !check_given_rules_used (self, error))
+    return FALSE;
   if (weft_load_plan_is_open (self) && (flags & WEFT_LOAD_FLAGS_REFUSE_OPEN) != 0)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
@@ -1114,10 +1147,36 @@ weft_load_plan_get_checkpoint (WeftLoadPlan *self)
 }
 
 /**
+ * weft_load_plan_get_options:
+ * @self: a plan
+ *
+ * Returns: (transfer none): how it loads
+ * Since: 1.0
+ */
+WeftLoadOptions *
+weft_load_plan_get_options (WeftLoadPlan *self)
+{
+  return self->options;
+}
+
+/**
+ * weft_load_plan_get_whole_outputs:
+ * @self: a plan
+ *
+ * Returns: (transfer none): what all ranks hold together, lazy; of a plan that is not for one rank of several, its outputs
+ * Since: 1.0
+ */
+WeftStateDict *
+weft_load_plan_get_whole_outputs (WeftLoadPlan *self)
+{
+  return self->whole != NULL ? self->whole : self->outputs;
+}
+
+/**
  * weft_load_plan_get_outputs:
  * @self: a plan
  *
- * Returns: (transfer none): the runtime's tensors, lazy
+ * Returns: (transfer none): the runtime's tensors, lazy; what one rank holds of them if the options ask for that
  * Since: 1.0
  */
 WeftStateDict *

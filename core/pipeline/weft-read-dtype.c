@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "model/weft-model-config-internal.h"
 
 /* A pattern of the dtype plan is searched; `*` means any text. */
 static gboolean
@@ -32,21 +33,22 @@ compile_dtype_plan (WeftLoadPlan *self, GError **error)
   return TRUE;
 }
 
-/* The dtype that a config names; one that says `auto`, or nothing, names none. */
-static WeftDtype
-find_config_dtype (JsonNode *config)
+/* The dtype that the config names; one that says `auto`, or nothing, names none. */
+static gboolean
+find_config_dtype (WeftLoadPlan *self, WeftDtype *dtype, GError **error)
 {
   static const gchar *const paths[] = { "dtype", "torch_dtype", "text_config.dtype",
                                         "text_config.torch_dtype" };
 
-  for (guint i = 0; config != NULL && i < G_N_ELEMENTS (paths); i++)
+  *dtype = WEFT_DTYPE_INVALID;
+  for (guint i = 0; self->config != NULL && i < G_N_ELEMENTS (paths); i++)
     {
-      JsonNode *node = weft_json_lookup (config, paths[i]);
+      JsonNode *node = weft_json_lookup (self->config, paths[i]);
 
       if (node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING)
-        return weft_dtype_from_any_name (json_node_get_string (node));
+        return weft_model_config_read_dtype (json_node_get_string (node), "config.json", dtype, error);
     }
-  return WEFT_DTYPE_INVALID;
+  return TRUE;
 }
 
 /* The dtype of the first floating tensor, by name, of the first file that is wider than codes; else of its first tensor. */
@@ -83,8 +85,8 @@ weft_load_plan_prepare_dtypes (WeftLoadPlan *self, GError **error)
     return TRUE;
   if (strcmp (wanted, "auto") != 0)
     self->request = weft_dtype_from_any_name (wanted);
-  else
-    self->request = find_config_dtype (self->config);
+  else if (!find_config_dtype (self, &self->request, error))
+    return FALSE;
   /* A tree that follows from the config knows no more than that. */
   if (self->request == WEFT_DTYPE_INVALID && weft_load_options_get_module_tree (self->options) != NULL)
     self->request = weft_module_tree_get_dtype (self->tree);

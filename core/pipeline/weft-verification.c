@@ -543,10 +543,12 @@ weft_verification_check_hashes (WeftVerification *self, GCancellable *cancellabl
     return take_failure (self, "hashes", failure, error);
   if (plan == NULL || !has_hashes (plan) || !weft_revert_plan_is_complete (plan))
     {
-      add_check (self, "hashes", WEFT_CHECK_OUTCOME_SKIPPED,
-                 plan != NULL && !has_hashes (plan)
-                     ? "none were recorded (`weft convert --hash` records them)"
-                     : "the published files do not come back as they were");
+      add_check (
+          self, "hashes", WEFT_CHECK_OUTCOME_SKIPPED,
+          plan != NULL && !has_hashes (plan)
+              ? "none were recorded (`weft convert --hash` records them)"
+              : "the published files do not come back as they were; the values can be compared with those that "
+                "the source gives when it is converted again");
       return TRUE;
     }
   return walk_and_check (self, plan, cancellable, &failure) || take_failure (self, "hashes", failure, error);

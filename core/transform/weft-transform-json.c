@@ -249,7 +249,7 @@ weft_weight_transform_new_from_json (JsonObject *object, const gchar *where, GEr
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
                    "%s.type: expected the kind of the rule, such as \"WeightRenaming\", found %s", where,
-                   kind == NULL ? "nothing" : json_node_type_name (kind));
+                   weft_json_describe (kind));
       return NULL;
     }
   type = find_kind (json_node_get_string (kind), where, error);

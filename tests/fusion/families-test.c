@@ -266,7 +266,7 @@ static const struct
   { "patch-size-in-text", "patch_embeddings", "{}", "patch_embed",
     CONV ("[2,2,2]", "[0,0,0]", "[1,1,1]", "1"), VIDEO,
     "{'in_channels':3,'temporal_patch_size':2,'patch_size':[2,'2']}", TRUE,
-    "made/config.json: 'patch_size' must hold whole numbers, found String" },
+    "made/config.json: 'patch_size' must hold whole numbers, found a text" },
   { "sizes-of-another-patch", "patch_embeddings", "{}", "patch_embed",
     CONV ("[2,2,2]", "[0,0,0]", "[1,1,1]", "1"), VIDEO,
     "{'in_channels':3,'temporal_patch_size':2,'patch_size':3}", TRUE, "proj.weight" },

@@ -41,7 +41,7 @@ static const struct
   { "no-match", "- replace_module: {_target_: p.C}\n", 0, WEFT_ERROR_ARGUMENT,
     "entry 1: 'match' must be a text, found nothing" },
   { "match-is-a-number", "- match: 1\n", 0, WEFT_ERROR_ARGUMENT,
-    "entry 1: 'match' must be a text, found Integer" },
+    "entry 1: 'match' must be a text, found a whole number" },
   { "match-with-half-stars", "- match: a.**b\n", 0, WEFT_ERROR_PATTERN, "entry 1: match 'a.**b'" },
   { "no-target", "- match: a\n  replace_module: {}\n", 0, WEFT_ERROR_ARGUMENT,
     "entry 1: '_target_' must be a text, found nothing" },

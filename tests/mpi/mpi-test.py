@@ -137,6 +137,14 @@ class MpiTest(unittest.TestCase):
         self.check_same(self.path("alone"), self.source)
         self.assertEqual(sorted(os.listdir(self.root)), ["alone", "source", "target"])
 
+    def test_folders_of_tensor_parallel_ranks(self):
+        self.convert_alone(self.source, "-o", self.path("alone"), "--tp-size", "4")
+        self.assertEqual(self.convert(3, self.source, "-o", self.target, "--tp-size", "4").returncode, 0)
+        self.check_same(self.path("alone"), self.target)
+        one = self.path("one")
+        self.assertEqual(self.convert(2, self.source, "-o", one, "--tp-size", "4", "--tp-rank", "1").returncode, 0)
+        self.check_same(self.path("alone/rank-00001-of-00004"), one)
+
     def test_source_that_one_rank_cannot_read(self):
         other = self.path("other")
         shutil.copytree(self.source, other)

@@ -82,6 +82,31 @@ class QuantizeTest(unittest.TestCase):
         self.assertFalse(os.path.exists(self.back))
         self.weft("quantize", self.out, "-s", "fp8-per-row", "-o", self.back, "--dequantize")
 
+    def explain(self, key, *words):
+        result = self.weft("explain", "--json", "--open", self.source, key, *words)
+        self.assertEqual(result.stderr, "")
+        return json.loads(result.stdout)
+
+    def test_plan_and_explain(self):
+        codes, scale = ("model.a.weight", "model.a.weight_scale_inv")
+        parts = {codes: ("F8_E4M3", [2, 2], b"abcd"), scale: made.tensor("F32", [1, 1], 1)}
+        made.write_folder(self.source, [parts], {"quantization_config": {"quant_method": "fp8"}})
+        planned = json.loads(self.weft("plan", "--json", "--open", self.source, "--dequantize").stdout)
+        self.assertEqual([(output["name"], output["dtype"]) for output in planned["outputs"]], [(codes, "BF16")])
+        # A companion has the history of its weight, and a dequantized weight all of its parts.
+        for key in (codes, scale):
+            history = self.explain(key, "--dequantize", "--quantize", "fp8-per-row")
+            self.assertEqual([(source["key"], source["role"]) for source in history["sources"]], [(codes, "codes"), (scale, "scale")])
+            self.assertEqual([part["name"] for part in history["packed"]], [codes, "model.a.weight_scale"])
+        kept = self.explain(scale)
+        self.assertEqual([source["key"] for source in kept["sources"]], [scale])
+        self.assertNotIn("packed", kept)
+
+    def test_keep_that_cannot_be_read(self):
+        self.make()
+        words = ("--quantize", "fp8-block", "--keep", "re:(")
+        self.assertIn("--keep: 're:('", self.weft("convert", self.source, *words, "-o", self.out, code=2).stderr)
+
     def test_refused(self):
         self.make((7, 31))
         nvfp4 = self.weft("quantize", self.source, "-s", "modelopt-nvfp4", "-o", self.out, code=1)
@@ -106,6 +131,18 @@ class QuantizeTest(unittest.TestCase):
         self.assertIn("lose their types", self.weft("convert", self.gguf_file, "-o", self.out, code=1).stderr)
         self.assertIn("not reversible", self.weft("dequantize", self.gguf_file, "-o", self.out).stderr)
         self.weft("revert", self.out, "-o", self.back, code=1)
+
+    def test_folder_of_gguf(self):
+        """One file, or all of a set, opens as the folder of its weights; of several it is not clear which is meant."""
+        os.mkdir(self.source)
+        for names in (["a.gguf"], ["a-00001-of-00002.gguf", "a-00002-of-00002.gguf"], ["a.gguf", "b.gguf"]):
+            for old in os.listdir(self.source):
+                os.remove(os.path.join(self.source, old))
+            for i, name in enumerate(names):
+                self.gguf_file = os.path.join(self.source, name)
+                self.write_gguf(f"w{i}")
+            result = self.weft("dequantize", self.source, "-o", self.out, "--force", code=names[-1] == "b.gguf")
+            self.assertIn("a.gguf, b.gguf" if names[-1] == "b.gguf" else f"{len(names)} tensors became {len(names)}", result.stderr)
 
     def test_gguf_tensor_with_a_name_of_metadata(self):
         self.write_gguf("format")

@@ -106,7 +106,7 @@ read_patch_size (WeftFusionContext *context, const gchar *path, gint64 *sizes, G
       if (!JSON_NODE_HOLDS_VALUE (size) || json_node_get_value_type (size) != G_TYPE_INT64)
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: '%s' must hold whole numbers, found %s",
-                       weft_fusion_context_get_where (context), path, json_node_type_name (size));
+                       weft_fusion_context_get_where (context), path, weft_json_describe (size));
           return FALSE;
         }
       sizes[i] = json_node_get_int (size);

@@ -368,7 +368,7 @@ class Definer:
         if kind == "removed":
             return [{"remove": True}]
         if kind == "auto":
-            made = {"auto": variant[1]}
+            made = {"auto": variant[1], **self.dtype_of(nodes)}
             made.update(self.config_of(problem, nodes, None))
             return [made]
         if kind in ("module", "parametrized"):
@@ -487,11 +487,7 @@ class Definer:
             except Unexplained as error:
                 raise Unexplained(f"argument {name}: {error}") from None
             arguments[name] = e
-        types = {n.get("dtype") for n in nodes}
-        if len(types) > 1:
-            raise Unexplained("its dtype follows the config")
-        if types != {None}:
-            made["dtype"] = types.pop()
+        made.update(self.dtype_of(nodes))
         if kind == "parametrized":
             arguments["dim"] = problem.value([(n["dim"], None) for n in nodes])
         if arguments:
@@ -499,6 +495,13 @@ class Definer:
         if any(n.get("config_class") for n in nodes):
             made.update(self.config_of(problem, nodes, key))
         return made
+
+    def dtype_of(self, nodes):
+        """What a child was converted to after it was made."""
+        types = {n.get("dtype") for n in nodes}
+        if len(types) > 1:
+            raise Unexplained("its dtype follows the config")
+        return {} if types == {None} else {"dtype": types.pop()}
 
     # --- lists ---
 

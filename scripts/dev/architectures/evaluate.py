@@ -368,6 +368,8 @@ def fact(node, name):
     if isinstance(value, list) and value and isinstance(value[0], dict):
         scope = Scope(node.config, {})
         value = next((v["value"] for v in value if evaluate(v["if"], scope)), {} if name == "ties" else [])
+    if name != "ties" and isinstance(value, dict):
+        value = sorted(evaluate(value["expression"], Scope(node.config, {})))
     return value
 
 

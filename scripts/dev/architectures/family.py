@@ -16,7 +16,7 @@ import observe
 import reference
 import sample
 import trace
-from hand import DERIVED, RULES
+from hand import DERIVED, LISTS, RULES, SEEDS, SETS
 from trace import plain
 from define import names_in, names_used
 from learn import Problem, Unexplained
@@ -122,6 +122,7 @@ class Family:
             relevant = set()
             working = []
             for cls in classes:
+                sampler.base = dict(sampler.small)
                 result, changes = self.first(sampler, cls)
                 if result is None:
                     self.unbuildable[cls.__name__] = f"{type(changes).__name__}: {str(changes)[:200]}"
@@ -148,6 +149,7 @@ class Family:
                 if time.time() - started > seconds and k >= 2 * len(working) + 6:
                     break
                 cls = working[k % len(working)]
+                sampler.base = dict(sampler.works[cls])
                 result, changes = sampler.attempt(self.builder(cls), (0.15, 0.3, 0.5)[k % 3])
                 if result is not None:
                     before = len(relevant)
@@ -155,6 +157,7 @@ class Family:
                     if len(relevant) != before:
                         sampler.relevant = sorted(relevant)
             # every field that matters once by itself
+            sampler.base = dict(sampler.works[working[0]])
             for key in sampler.relevant:
                 if time.time() - started > seconds * 1.5:
                     break
@@ -175,27 +178,24 @@ class Family:
         except Exception as e:
             self.log(f"  {config_class.__name__}: {e!r:.200}")
             return None
-        made.seeds = [b for b in self.bases.get(config_class.model_type, [])]
+        made.seeds = [*SEEDS.get(config_class.__name__, []), *self.bases.get(config_class.model_type, [])]
         self.samplers.setdefault(config_class, made)
         return made
 
     def first(self, sampler, cls):
-        """The class on the config's defaults, or on a config that is known to work."""
-        try:
-            return self.builder(cls)(sampler.make({})), {}
-        except Exception as e:
-            error = e
-        for known in sampler.seeds:
-            base = dict(sampler.base)
+        """The class on the config's defaults made small, on its defaults, or on a config that is known to work."""
+        error = None
+        for base in (sampler.base, {}, *map(flattened, sampler.seeds)):
             try:
-                sampler.base = flattened(known)
+                sampler.works[cls] = sampler.base = dict(base)
                 return self.builder(cls)(sampler.make({})), {}
             except Exception as e:
-                error = e
-                sampler.base = base
+                error = error or e
+        sampler.works[cls] = sampler.base = dict(sampler.small)
         for strength in (0.5, 0.3, 0.6, 0.4, 0.3, 0.5, 0.2, 0.7):
-            result, problem = sampler.attempt(self.builder(cls), strength, tries=5)
+            result, found = sampler.attempt(self.builder(cls), strength, tries=5)
             if result is not None:
+                sampler.works[cls] = {**sampler.small, **found}
                 return result, {}
         return None, error
 
@@ -441,6 +441,8 @@ class Family:
                         if other not in config["fields"] and defaults.is_json(plain(value)):
                             config["fields"][other] = plain(value)
                         break
+        for name, sets in SETS.get(cls.__name__, {}).items():
+            config["configs"][name].setdefault("set", {}).update(sets)
         for name, model_type in DERIVED.get(cls.__name__, {}).items():
             config.setdefault("configs", {})[name] = {"model_type": model_type, "derived": True}
         made = {"config": config}
@@ -456,7 +458,7 @@ class Family:
         return made
 
 
-ROLES_USED = {"model", "causal_lm", "backbone", "image_text_to_text", "seq2seq_lm", "conditional_generation", "text_encoding", "audio_tokenization", "vision2_seq", "vision_2_seq", "keypoint_detection", "object_detection", "ctc", "depth_estimation", "text_to_waveform", "multimodal_lm"}
+ROLES_USED = {"model", "causal_lm", "backbone", "image_text_to_text", "seq2seq_lm", "conditional_generation", "text_encoding", "audio_tokenization", "vision2_seq", "vision_2_seq", "keypoint_detection", "object_detection", "ctc", "depth_estimation", "text_to_waveform", "multimodal_lm", "audio_frame_classification"}
 
 
 def attributes_in(expression):
@@ -488,6 +490,8 @@ def flattened(config, path=()):
 
 def fact_conditions(entry):
     for v in entry.values():
+        if isinstance(v, dict) and isinstance(v.get("expression"), str):
+            yield v["expression"]
         if isinstance(v, list):
             for x in v:
                 if isinstance(x, dict) and "if" in x:
@@ -503,6 +507,10 @@ def facts_of(definer, key):
     observations = [o for o in definer.by_key[key] if o.facts]
     made = {}
     for name in FACTS:
+        written = LISTS.get(key.rsplit(".", 1)[-1], {}).get(name)
+        if written is not None:
+            made[name] = {"expression": written}
+            continue
         values = [o.facts[name] for o in observations]
         texts = [json.dumps(v, sort_keys=False) for v in values]
         distinct = list(dict.fromkeys(texts))

@@ -126,7 +126,7 @@ def families(options):
 
 
 COMMON = {"hidden_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "tie_word_embeddings", "intermediate_size", "num_channels", "image_size", "patch_size",
-          "is_encoder_decoder", "d_model", "hidden_sizes", "depths", "embed_dim", "out_features", "out_indices", "stage_names", "max_position_embeddings", "is_decoder", "add_cross_attention", "projection_dim"}
+          "is_encoder_decoder", "d_model", "hidden_sizes", "depths", "embed_dim", "out_features", "out_indices", "stage_names", "max_position_embeddings", "is_decoder", "add_cross_attention", "projection_dim", "embedding_size"}
 
 
 class Memory(evaluate.Data):
@@ -201,7 +201,7 @@ def prove_family(one, configs, seed=1000):
         known = one.samplers.get(config_class)
         sampler = sample.Sampler(config_class, [*one.modules, sys.modules[config_class.__module__]], seed + n)
         sampler.start()
-        sampler.base, sampler.relevant, sampler.fails, sampler.tries = dict(known.base), known.relevant, dict(known.fails), dict(known.tries)
+        sampler.base, sampler.relevant, sampler.fails, sampler.tries = dict(known.works.get(cls, known.base)), known.relevant, dict(known.fails), dict(known.tries)
         siblings = sum(1 for _, c in one.defined if c is config_class)
         count = configs if counted.get(config_class, 0) < 1 else max(1, -(-configs // siblings))
         counted[config_class] = counted.get(config_class, 0) + 1

@@ -85,7 +85,6 @@ def facts(path, module, node):
     entry = node.file["classes"][node.model]
     found = []
     frame = module.__dict__.get("_weft_frame")
-    scope = evaluate.Scope(node.config, {})
     if entry.get("base_model_prefix", "") != (module.base_model_prefix or ""):
         found.append(f"module {path}: base prefix {module.base_model_prefix!r} not {entry.get('base_model_prefix')!r}")
     model_type = node.config.model_type if node.config is not None else None
@@ -95,9 +94,7 @@ def facts(path, module, node):
     for name in FACTS:
         if name not in own:
             continue
-        value = entry.get(name, {} if name == "ties" else [])
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            value = next((v["value"] for v in value if evaluate.evaluate(v["if"], scope)), {} if name == "ties" else [])
+        value = evaluate.fact(node, name)
         if value != own[name]:
             found.append(f"module {path}: {name} {own[name]} not {value}")
     tie = bool(getattr(module.config, "tie_word_embeddings", False))

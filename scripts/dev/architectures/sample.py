@@ -92,6 +92,7 @@ class Sampler:
                     self.texts.setdefault(field, set()).update(texts)
         self.tables = [t for m in modules for t in compared_texts(m).get("<dict keys>", [])]
         self.base = {}
+        self.works = {}  # {class: the base on which it can be built}
         self.fails = {}
         self.tries = {}
         self.relevant = None  # [(path, field)] that a constructor looked at
@@ -144,6 +145,7 @@ class Sampler:
                     self.make({})
                 except Exception:
                     del self.base[key]
+        self.small = dict(self.base)
         return config
 
     def read(self, config, path):

@@ -521,11 +521,13 @@ def _is_own(cls):
 
 def _bind(cls, module, args, kwargs):
     signature = _signature(cls)
+    # a constructor of *args and **kwargs that passes on all but a few of its own
+    own = {} if signature is None or _is_own(cls) else {k: v for k, v in kwargs.items() if k not in signature.parameters}
     try:
-        bound = signature.bind(module, *args, **kwargs)
+        bound = signature.bind(module, *args, **{k: v for k, v in kwargs.items() if k not in own})
     except Exception:
         return {f"argument{k}": a for k, a in enumerate(args)} | kwargs, None
-    named = dict(bound.arguments)
+    named = dict(bound.arguments) | own
     named.pop(next(iter(signature.parameters)), None)
     for name, parameter in signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
