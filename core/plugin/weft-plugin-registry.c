@@ -22,7 +22,8 @@ struct _WeftPluginRegistry
   WeftPlugin *runtime_plugin;
 };
 
-static const gchar *const kind_names[N_KINDS] = { "op", "transform", "fusion", "quantizer", "replacement", "communicator" };
+static const gchar *const kind_names[N_KINDS] = { "op",        "transform",   "fusion",
+                                                  "quantizer", "replacement", "communicator" };
 
 /* A type remembers what it is registered as. */
 static GQuark
