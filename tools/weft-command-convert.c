@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "weft-command-convert.h"
 
+#include <errno.h>
 #include <string.h>
+
+#include <glib/gstdio.h>
 
 #include "base/weft-json.h"
 #include "base/weft-text.h"
 #include "weft-command-errors.h"
+#include "weft-command-job.h"
 #include "weft-command-output.h"
 
 /* A plan that is carried out. */
@@ -14,6 +18,9 @@ typedef struct
   WeftCommandCall *call;
   WeftLoadPlan *plan;
   WeftSafetensorsSink *sink; /* NULL: nothing is written */
+  JsonArray *results;        /* (nullable): those of several runs, for one value */
+  gboolean is_alone;         /* of a job of which each process makes what is its own */
+  gboolean is_repeated;      /* an earlier run has told what the plan found */
 } Run;
 
 /* What values told while they were written. NULL if nothing was. */
@@ -37,6 +44,8 @@ print_reports (const Run *run, gboolean with_values)
 {
   WeftLoadReport *values = with_values ? get_value_report (run) : NULL;
 
+  if (run->is_repeated)
+    return;
   weft_command_print_report (run->call, weft_load_plan_get_report (run->plan), FALSE);
   if (values != NULL)
     weft_command_print_report (run->call, values, FALSE);
@@ -45,8 +54,11 @@ print_reports (const Run *run, gboolean with_values)
 static void
 print_summary (const Run *run, const WeftTransferCounters *counters, gdouble seconds)
 {
+  WeftLoadOptions *options = weft_load_plan_get_options (run->plan);
   const gchar *way_back =
-      !is_reversible (run) ? "not reversible (see above)"
+      weft_load_options_is_parallel (options) && !weft_safetensors_sink_is_single_file (run->sink)
+          ? "`weft gather` joins the ranks"
+      : !is_reversible (run) ? "not reversible (see above)"
       : !weft_safetensors_sink_is_single_file (run->sink)
           ? "`weft revert` brings every byte back"
           : "a single file holds no record, so that `weft revert` will go by the model's mapping";
@@ -55,8 +67,13 @@ print_summary (const Run *run, const WeftTransferCounters *counters, gdouble sec
   guint n_outputs = weft_state_dict_get_n_tensors (weft_load_plan_get_outputs (run->plan));
   g_autofree gchar *size = weft_text_format_size (counters->n_bytes_written);
 
-  weft_command_note (run->call, "%u tensors became %u, %s in %.1f s; %s", n_published, n_outputs, size,
-                     seconds, way_back);
+  g_autofree gchar *rank = weft_load_options_is_parallel (options)
+                               ? g_strdup_printf ("rank %u of %u: ", weft_load_options_get_rank (options),
+                                                  weft_load_options_get_world_size (options))
+                               : g_strdup ("");
+
+  weft_command_note (run->call, "%s%u tensors became %u, %s in %.1f s; %s", rank, n_published, n_outputs,
+                     size, seconds, way_back);
 }
 
 static void
@@ -91,7 +108,10 @@ print_result (const Run *run, const gchar *output, const WeftTransferCounters *c
     }
   json_builder_end_object (builder);
   root = json_builder_get_root (builder);
-  weft_command_print_json (root);
+  if (run->results != NULL)
+    json_array_add_element (run->results, g_steal_pointer (&root));
+  else
+    weft_command_print_json (root);
 }
 
 /* Writes the output and says what was written. */
@@ -109,6 +129,8 @@ write_output (const Run *run, const WeftCommandDestination *destination, GError 
   ok = weft_load_plan_execute_full (run->plan, WEFT_SINK (run->sink), &transfer_options, &counters,
                                     run->call->cancellable, error);
   weft_command_progress_end (run->call);
+  if (ok && !run->is_alone)
+    weft_command_sum_counters (run->call, &counters);
   print_reports (run, ok);
   if (!ok)
     return FALSE;
@@ -133,35 +155,122 @@ check_only (const Run *run, const WeftCommandDestination *destination, GError **
   return TRUE;
 }
 
+static gboolean
+convert_once (Run *run, const WeftCommandDestination *destination,
+              const WeftCommandQuantization *quantization, gboolean is_dry_run, WeftCommandMakePlan make_plan,
+              GError **error)
+{
+  WeftTransferOptions transfer_options;
+  g_autoptr (WeftLoadPlan) plan = NULL;
+  g_autoptr (WeftSafetensorsSink) sink = NULL;
+  gboolean ok;
+
+  /* A wrong command line is told before anything is opened. */
+  if (!weft_command_read_threads (destination, run->call, &transfer_options, error))
+    return FALSE;
+  if (!is_dry_run)
+    {
+      sink = weft_command_open_sink (destination, run->call->arguments[0], error);
+      if (sink == NULL)
+        return FALSE;
+      if (!run->is_alone)
+        weft_command_share_sink (run->call, sink);
+    }
+  plan = make_plan (run->call, error);
+  if (plan == NULL)
+    return FALSE;
+  run->plan = plan;
+  run->sink = sink;
+  ok = is_dry_run ? check_only (run, destination, error) : write_output (run, destination, error);
+  if (ok && !is_dry_run && quantization->error_report != NULL && weft_command_speaks (run->call))
+    ok = weft_command_write_errors (plan, quantization->error_report, run->call, error);
+  return ok;
+}
+
+/* A wrong command line is told before others are waited for. */
+static gboolean
+join_job (WeftCommandCall *call, const WeftCommandDestination *destination, GError **error)
+{
+  WeftTransferOptions transfer_options;
+
+  return !destination->is_shared_out
+         || (weft_command_read_threads (destination, call, &transfer_options, error)
+             && weft_command_join_job (call, error));
+}
+
 gint
 weft_command_convert (WeftCommandCall *call, const WeftCommandDestination *destination,
                       const WeftCommandQuantization *quantization, gboolean is_dry_run,
                       WeftCommandMakePlan make_plan, GError **error)
 {
-  WeftTransferOptions transfer_options;
-  g_autoptr (WeftLoadPlan) plan = NULL;
-  g_autoptr (WeftSafetensorsSink) sink = NULL;
   Run run = { .call = call };
-  gboolean ok;
 
-  /* A wrong command line is told before anything is opened. */
-  if (!weft_command_read_threads (destination, call, &transfer_options, error))
+  if (!join_job (call, destination, error))
     return WEFT_COMMAND_FAILED;
-  if (!is_dry_run)
+  return convert_once (&run, destination, quantization, is_dry_run, make_plan, error) ? WEFT_COMMAND_DONE
+                                                                                      : WEFT_COMMAND_FAILED;
+}
+
+/* Folders of all ranks go into one. */
+static gboolean
+make_folder (const WeftCommandDestination *destination, GError **error)
+{
+  if (destination->output == NULL || destination->is_in_place
+      || g_str_has_suffix (destination->output, ".safetensors"))
     {
-      sink = weft_command_open_sink (destination, call->arguments[0], error);
-      if (sink == NULL)
+      weft_command_set_usage_error (
+          error, "the parts of all ranks need a folder to go to (--output); name one rank to make a file");
+      return FALSE;
+    }
+  if (g_mkdir_with_parents (destination->output, 0777) == 0)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: the folder cannot be made: %s", destination->output,
+               g_strerror (errno));
+  return FALSE;
+}
+
+gint
+weft_command_convert_ranks (WeftCommandCall *call, const WeftCommandDestination *destination,
+                            const WeftCommandQuantization *quantization, gboolean is_dry_run,
+                            WeftCommandParallel *parallel, WeftCommandMakePlan make_plan, GError **error)
+{
+  g_autoptr (JsonArray) results = json_array_new ();
+  g_autoptr (JsonNode) root = json_node_new (JSON_NODE_ARRAY);
+  guint n_ranks, first, step;
+
+  if (!weft_command_read_ranks (parallel, &parallel->current, &n_ranks, error))
+    return WEFT_COMMAND_FAILED;
+  if (n_ranks == 0 || parallel->rank != NULL)
+    return weft_command_convert (call, destination, quantization, is_dry_run, make_plan, error);
+  if (destination->is_shared_out && call->is_json)
+    {
+      weft_command_set_usage_error (
+          error, "--json tells of one process; with --mpi and the folders of all ranks leave it out");
+      return WEFT_COMMAND_FAILED;
+    }
+  if (!join_job (call, destination, error) || (!is_dry_run && !make_folder (destination, error)))
+    return WEFT_COMMAND_FAILED;
+  /* The processes of a job take turns; each makes its folders by itself, which may be on a disk of its own. */
+  step = call->job != NULL ? weft_job_get_size (call->job) : 1;
+  first = call->job != NULL ? weft_job_get_rank (call->job) : 0;
+  for (parallel->current = first; parallel->current < n_ranks; parallel->current += step)
+    {
+      Run run = {
+        .call = call, .results = results, .is_repeated = parallel->current > first, .is_alone = step > 1
+      };
+      g_autofree gchar *folder = weft_rank_folder_name (parallel->current, n_ranks);
+      g_autofree gchar *path =
+          g_build_filename (destination->output != NULL ? destination->output : "", folder, NULL);
+      WeftCommandDestination own = *destination;
+
+      own.output = path;
+      if (!convert_once (&run, &own, quantization, is_dry_run, make_plan, error))
         return WEFT_COMMAND_FAILED;
     }
-  plan = make_plan (call, error);
-  if (plan == NULL)
-    return WEFT_COMMAND_FAILED;
-  run.plan = plan;
-  run.sink = sink;
-  ok = is_dry_run ? check_only (&run, destination, error) : write_output (&run, destination, error);
-  if (ok && !is_dry_run && quantization->error_report != NULL)
-    ok = weft_command_write_errors (plan, quantization->error_report, call, error);
-  return ok ? WEFT_COMMAND_DONE : WEFT_COMMAND_FAILED;
+  json_node_set_array (root, results);
+  if (call->is_json)
+    weft_command_print_json (root);
+  return WEFT_COMMAND_DONE;
 }
 
 gboolean
@@ -180,7 +289,11 @@ weft_command_set_scheme (WeftLoadOptions *load_options, const gchar *scheme, con
     }
   weft_load_options_set_quantization (load_options, scheme, node);
   for (guint i = 0; quantization->kept != NULL && quantization->kept[i] != NULL; i++)
-    weft_load_options_add_dense_module (load_options, quantization->kept[i]);
+    if (!weft_load_options_add_dense_module (load_options, quantization->kept[i], &cause))
+      {
+        weft_command_set_usage_error (error, "--keep: %s", cause->message);
+        return FALSE;
+      }
   return TRUE;
 }
 

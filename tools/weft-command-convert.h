@@ -3,6 +3,7 @@
 #pragma once
 
 #include "weft-command-load.h"
+#include "weft-command-parallel.h"
 
 typedef struct
 {
@@ -54,6 +55,12 @@ typedef WeftLoadPlan *(*WeftCommandMakePlan) (WeftCommandCall *call, GError **er
 gint weft_command_convert (WeftCommandCall *call, const WeftCommandDestination *destination,
                            const WeftCommandQuantization *quantization, gboolean is_dry_run,
                            WeftCommandMakePlan make_plan, GError **error);
+
+/* The same for the ranks that @parallel asks for: one into the destination, all into folders in it. */
+gint weft_command_convert_ranks (WeftCommandCall *call, const WeftCommandDestination *destination,
+                                 const WeftCommandQuantization *quantization, gboolean is_dry_run,
+                                 WeftCommandParallel *parallel, WeftCommandMakePlan make_plan,
+                                 GError **error);
 
 gboolean weft_command_set_quantization (WeftLoadOptions *load_options,
                                         const WeftCommandQuantization *quantization, GError **error);

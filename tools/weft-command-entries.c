@@ -4,6 +4,8 @@
 
 extern const WeftCommandEntry weft_convert_command;
 extern const WeftCommandEntry weft_revert_command;
+extern const WeftCommandEntry weft_shard_command;
+extern const WeftCommandEntry weft_gather_command;
 extern const WeftCommandEntry weft_plan_command;
 extern const WeftCommandEntry weft_explain_command;
 extern const WeftCommandEntry weft_diff_command;
@@ -24,6 +26,8 @@ extern const WeftCommandEntry weft_plugins_command;
 const WeftCommandEntry *const weft_command_entries[] = {
   &weft_convert_command,
   &weft_revert_command,
+  &weft_shard_command,
+  &weft_gather_command,
   &weft_plan_command,
   &weft_explain_command,
   &weft_diff_command,

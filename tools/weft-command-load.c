@@ -16,13 +16,17 @@ WeftCheckpoint *
 weft_command_open_source (const gchar *path, const WeftCommandSource *source, WeftCommandCall *call,
                           GError **error)
 {
-  WeftIoBackend backend = WEFT_IO_BACKEND_PREAD;
+  static const gchar *const backends[] = {
+    [WEFT_IO_BACKEND_PREAD] = "pread", [WEFT_IO_BACKEND_MMAP] = "mmap", [WEFT_IO_BACKEND_DIRECT] = "direct"
+  };
+  guint backend = WEFT_IO_BACKEND_PREAD;
 
-  if (source->io != NULL && strcmp (source->io, "mmap") == 0)
-    backend = WEFT_IO_BACKEND_MMAP;
-  else if (source->io != NULL && strcmp (source->io, "pread") != 0)
+  while (source->io != NULL && backend < G_N_ELEMENTS (backends)
+         && strcmp (source->io, backends[backend]) != 0)
+    backend++;
+  if (backend == G_N_ELEMENTS (backends))
     {
-      weft_command_set_usage_error (error, "'%s' is no way to read files; --io takes pread or mmap",
+      weft_command_set_usage_error (error, "'%s' is no way to read files; --io takes pread, mmap or direct",
                                     source->io);
       return NULL;
     }

@@ -12,18 +12,21 @@ typedef struct
   WeftCommandDestination destination;
   gchar *max_shard_size;
   WeftCommandQuantization quantization;
+  WeftCommandParallel parallel;
   gboolean is_hashed;
   gboolean is_dry_run;
 } ConvertOptions;
 
 static const GOptionEntry convert_options[] = {
   WEFT_COMMAND_DESTINATION_OPTIONS (ConvertOptions, destination),
+  WEFT_COMMAND_MPI_OPTION (ConvertOptions, destination),
   WEFT_COMMAND_RULES_OPTIONS (ConvertOptions, rules),
   WEFT_COMMAND_SOURCE_OPTIONS (ConvertOptions, source),
   { "max-shard-size", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (ConvertOptions, max_shard_size),
     "Begin a new file at this size, such as 5GB (default: each tensor goes to the shard of its first source)",
     "SIZE" },
   WEFT_COMMAND_QUANTIZATION_OPTIONS (ConvertOptions, quantization),
+  WEFT_COMMAND_PARALLEL_OPTIONS (ConvertOptions, parallel),
   { "hash", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (ConvertOptions, is_hashed),
     "Record a hash of each source file, which costs a pass over them; `weft revert` compares", NULL },
   { "dry-run", 'n', 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (ConvertOptions, is_dry_run),
@@ -42,6 +45,9 @@ static const WeftCommandExample convert_examples[] = {
   { "The dense values of a packed checkpoint", "weft convert my-fp8-model -o out --dequantize --dtype BF16" },
   { "With weights packed",
     "weft convert my-model -o out --quantize fp8 --keep lm_head --error-report errors.svg" },
+  { "What each of four tensor-parallel ranks holds", "weft convert Mixtral-8x7B -o ranks --tp-size 4" },
+  { "By four processes, on machines with a common file system",
+    "mpirun -n 4 weft convert Mixtral-8x7B -o out --mpi" },
   { NULL, NULL },
 };
 
@@ -59,7 +65,8 @@ make_plan (WeftCommandCall *call, GError **error)
     return NULL;
   weft_load_options_set_max_shard_bytes (load_options, max_shard_bytes);
   weft_load_options_set_is_hashed (load_options, options->is_hashed);
-  if (!weft_command_set_quantization (load_options, &options->quantization, error))
+  if (!weft_command_set_quantization (load_options, &options->quantization, error)
+      || !weft_command_set_parallel (&options->parallel, load_options, error))
     return NULL;
   checkpoint = weft_command_open_source (call->arguments[0], &options->source, call, error);
   return checkpoint != NULL ? weft_command_new_plan (checkpoint, load_options, &options->rules, error) : NULL;
@@ -68,10 +75,10 @@ make_plan (WeftCommandCall *call, GError **error)
 static gint
 run_convert (WeftCommandCall *call, GError **error)
 {
-  const ConvertOptions *options = call->options;
+  ConvertOptions *options = call->options;
 
-  return weft_command_convert (call, &options->destination, &options->quantization, options->is_dry_run,
-                               make_plan, error);
+  return weft_command_convert_ranks (call, &options->destination, &options->quantization, options->is_dry_run,
+                                     &options->parallel, make_plan, error);
 }
 
 const WeftCommandEntry weft_convert_command = {
@@ -91,6 +98,11 @@ const WeftCommandEntry weft_convert_command = {
       "--dequantize converts dense values. --quantize packs what is dense at the end.\n\n"
       "With --base, SRC is a folder with a LoRA adapter (adapter_config.json, adapter_model.safetensors). It follows the rules of "
       "its model: experts' matrices are fused as the experts are, and the config says so.\n\n"
+      "With --tp-size or --ep-size, the output is what ranks of a parallel runtime hold: slices of the converted tensors, by the plan that comes "
+      "with the model or that of --plan. A rank reads only the bytes that it keeps. `weft gather` joins the folders.\n\n"
+      "With --mpi, the processes that mpirun starts on one machine or many share the work: each writes files, or runs of tensors of a file, of its own "
+      "share of the bytes, and the output is the same as that of one process. With --tp-size and without --tp-rank, each makes whole folders of ranks. "
+      "When one fails, all stop.\n\n"
       "--force and --in-place remove from the folder that they replace only what was read, copied or is replaced by name; whatever "
       "else is in it stays in DST.weft-old.",
   .min_arguments = 1,

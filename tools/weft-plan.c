@@ -1,31 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft plan` and `weft explain`: views of a load plan, made from headers alone. */
 #include "base/weft-json.h"
-#include "weft-command-load.h"
+#include "base/weft-text.h"
+#include "weft-command-convert.h"
 #include "weft-command-output.h"
+#include "weft-command-parallel.h"
 
 typedef struct
 {
   WeftCommandSource source;
   WeftCommandRules rules;
+  WeftCommandQuantization quantization;
+  WeftCommandParallel parallel;
 } PlanOptions;
 
 static const GOptionEntry plan_options[] = {
+  WEFT_COMMAND_PARALLEL_OPTIONS (PlanOptions, parallel),
   WEFT_COMMAND_RULES_OPTIONS (PlanOptions, rules),
   WEFT_COMMAND_SOURCE_OPTIONS (PlanOptions, source),
+  WEFT_COMMAND_PACKING_OPTIONS (PlanOptions, quantization),
   G_OPTION_ENTRY_NULL,
 };
 
 static WeftLoadPlan *
 make_plan (WeftCommandCall *call, GError **error)
 {
-  const PlanOptions *options = call->options;
+  PlanOptions *options = call->options;
   g_autoptr (WeftLoadOptions) load_options =
       weft_command_load_options (&options->source, &options->rules, error);
-  g_autoptr (WeftCheckpoint) checkpoint =
-      load_options != NULL ? weft_command_open_source (call->arguments[0], &options->source, call, error)
-                           : NULL;
+  g_autoptr (WeftCheckpoint) checkpoint = NULL;
+  guint n_ranks;
 
+  if (load_options == NULL || !weft_command_set_quantization (load_options, &options->quantization, error)
+      || !weft_command_read_ranks (&options->parallel, &options->parallel.current, &n_ranks, error)
+      || !weft_command_set_parallel (&options->parallel, load_options, error))
+    return NULL;
+  checkpoint = weft_command_open_source (call->arguments[0], &options->source, call, error);
   return checkpoint != NULL ? weft_command_new_plan (checkpoint, load_options, &options->rules, error) : NULL;
 }
 
@@ -46,23 +56,58 @@ print_outputs (WeftLoadPlan *plan)
     }
 }
 
+/* What each rank holds, and what is uneven. */
+static void
+note_ranks (WeftCommandCall *call, JsonNode *root)
+{
+  JsonNode *parallel = weft_json_lookup (root, "parallel");
+  JsonArray *ranks =
+      parallel != NULL ? json_node_get_array (weft_json_lookup (parallel, "ranks")) : json_array_new ();
+  JsonObjectIter iter;
+  const gchar *name;
+  JsonNode *padding;
+
+  for (guint i = 0; i < json_array_get_length (ranks); i++)
+    {
+      JsonObject *rank = json_array_get_object_element (ranks, i);
+      g_autofree gchar *size = weft_text_format_size ((guint64) json_object_get_int_member (rank, "bytes"));
+
+      weft_command_note (call, "rank %u: %" G_GINT64_FORMAT " tensors, %s", i,
+                         json_object_get_int_member (rank, "tensors"), size);
+    }
+  if (parallel == NULL)
+    {
+      json_array_unref (ranks);
+      return;
+    }
+  weft_command_note (call, "a rank holds %.0f%% of what the largest one does, on average",
+                     100 * json_node_get_double (weft_json_lookup (parallel, "balance")));
+  json_object_iter_init_ordered (&iter, json_node_get_object (weft_json_lookup (parallel, "padding")));
+  while (json_object_iter_next_ordered (&iter, &name, &padding))
+    weft_command_note (call, "%s is cut unevenly: equal shares would need %" G_GINT64_FORMAT " elements more",
+                       name, json_node_get_int (padding));
+}
+
 static gint
 run_plan (WeftCommandCall *call, GError **error)
 {
   g_autoptr (WeftLoadPlan) plan = make_plan (call, error);
+  g_autoptr (JsonNode) root = NULL;
 
   if (plan == NULL)
     return WEFT_COMMAND_FAILED;
+  if (call->is_json || weft_load_options_is_parallel (weft_load_plan_get_options (plan)))
+    root = weft_load_plan_to_json (plan);
   if (call->is_json)
     {
-      g_autoptr (JsonNode) root = weft_load_plan_to_json (plan);
-
       weft_command_print_json (root);
       call->has_result = TRUE;
     }
   else
     print_outputs (plan);
   weft_command_print_report (call, weft_load_plan_get_report (plan), TRUE);
+  if (root != NULL)
+    note_ranks (call, root);
   weft_command_note_plan (call, plan);
   return weft_load_plan_check (plan, error) ? WEFT_COMMAND_DONE : WEFT_COMMAND_FAILED;
 }
@@ -100,6 +145,29 @@ format_tensor (JsonObject *object)
                             json_array_get_int_element (dims, i));
   g_string_append_c (text, ')');
   return g_string_free (text, FALSE);
+}
+
+/* A part of a packed weight says what it is to it. */
+static gchar *
+format_part (JsonObject *object)
+{
+  return json_object_has_member (object, "role")
+             ? g_strdup_printf ("  %s of %s", get_member (object, "role"), get_member (object, "scheme"))
+             : g_strdup ("");
+}
+
+static void
+print_packed (JsonArray *parts)
+{
+  for (guint i = 0; i < json_array_get_length (parts); i++)
+    {
+      JsonObject *part = json_array_get_object_element (parts, i);
+      g_autofree gchar *tensor = format_tensor (part);
+      g_autofree gchar *role = format_part (part);
+
+      weft_command_print ("%s    %s  %s%s\n", i == 0 ? "packed to\n" : "", get_member (part, "name"), tensor,
+                          role);
+    }
 }
 
 /* What happens behind the model's mapping, in the order in which it does. */
@@ -148,12 +216,16 @@ print_conversion (JsonObject *object)
     {
       JsonObject *source = json_array_get_object_element (sources, i);
       g_autofree gchar *tensor = format_tensor (source);
+      g_autofree gchar *role = format_part (source);
 
-      weft_command_print ("    %s  %s  %s at byte %" G_GINT64_FORMAT "\n", get_member (source, "key"), tensor,
-                          get_member (source, "file"), json_object_get_int_member (source, "offset"));
+      weft_command_print ("    %s  %s  %s at byte %" G_GINT64_FORMAT "%s\n", get_member (source, "key"),
+                          tensor, get_member (source, "file"), json_object_get_int_member (source, "offset"),
+                          role);
     }
   if (json_object_has_member (object, "stages"))
     print_stages (json_object_get_array_member (object, "stages"));
+  if (json_object_has_member (object, "packed"))
+    print_packed (json_object_get_array_member (object, "packed"));
   weft_command_print ("reversible: %s\n", get_member (object, "reversible"));
 }
 
@@ -186,6 +258,8 @@ run_explain (WeftCommandCall *call, GError **error)
 static const WeftCommandExample plan_examples[] = {
   { "What would be made, from what, and is it reversible", "weft plan Mixtral-8x7B" },
   { "The same for a script", "weft plan --json Mixtral-8x7B" },
+  { "Before packed weights are converted by their dense values", "weft plan my-fp8-model --dequantize" },
+  { "What each of four tensor-parallel ranks would hold", "weft plan Mixtral-8x7B --tp-size 4" },
   { NULL, NULL },
 };
 
@@ -196,7 +270,9 @@ const WeftCommandEntry weft_plan_command = {
   .description =
       "Lists each runtime tensor with its dtype, its shape and what it is made of; then what is missing, unexpected, mismatched or "
       "failed, and whether the way back is exact. That is proven by applying the rules and their inverses to the layout of the "
-      "tensors; no tensor is read.",
+      "tensors; no tensor is read.\n\n"
+      "With --tp-size or --ep-size, the tensors are those of one rank (--tp-rank, default 0), and the bytes of every rank, their balance and "
+      "uneven cuts follow.",
   .min_arguments = 1,
   .max_arguments = 1,
   .options = plan_options,

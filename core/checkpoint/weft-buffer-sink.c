@@ -14,6 +14,8 @@ struct _WeftBufferSink
   WeftStateDict *outputs;
   /* Buffer by name. */
   GHashTable *buffers;
+  /* What buffers lie in. */
+  GPtrArray *arenas;
 };
 
 static gboolean
@@ -98,6 +100,7 @@ weft_buffer_sink_finalize (GObject *object)
 
   g_clear_object (&self->outputs);
   g_hash_table_unref (self->buffers);
+  g_ptr_array_unref (self->arenas);
   G_OBJECT_CLASS (weft_buffer_sink_parent_class)->finalize (object);
 }
 
@@ -111,6 +114,7 @@ static void
 weft_buffer_sink_init (WeftBufferSink *self)
 {
   self->buffers = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  self->arenas = g_ptr_array_new_with_free_func (g_object_unref);
 }
 
 /**
@@ -153,5 +157,51 @@ weft_buffer_sink_add (WeftBufferSink *self, const gchar *name, gpointer buffer, 
   added = g_new (Buffer, 1);
   *added = (Buffer){ .memory = buffer, .n_bytes = n_bytes };
   g_hash_table_insert (self->buffers, g_strdup (name), added);
+  return TRUE;
+}
+
+/**
+ * weft_buffer_sink_add_arena:
+ * @self: a sink
+ * @arena: where the bytes go; kept until the sink is gone
+ * @layout: which outputs go there, and where
+ * @error: return location
+ *
+ * Adds a buffer for each output of @layout. Arenas and buffers may be mixed, so that some weights go to one kind of memory
+ * and others to another.
+ *
+ * Returns: whether all fit, and are the first buffers of their names
+ * Errors: %WEFT_ERROR_ARGUMENT if the arena is too small or begins off the alignment of @layout, %WEFT_ERROR_CONFLICT if
+ *   there is a buffer of a name already
+ * Since: 1.0
+ */
+gboolean
+weft_buffer_sink_add_arena (WeftBufferSink *self, WeftArena *arena, WeftArenaLayout *layout, GError **error)
+{
+  WeftStateDict *outputs;
+  guint64 n_bytes, alignment;
+  guint8 *memory;
+
+  g_return_val_if_fail (WEFT_IS_BUFFER_SINK (self), FALSE);
+  g_return_val_if_fail (WEFT_IS_ARENA (arena) && WEFT_IS_ARENA_LAYOUT (layout), FALSE);
+  outputs = weft_arena_layout_get_outputs (layout);
+  n_bytes = weft_arena_layout_get_n_bytes (layout);
+  alignment = weft_arena_layout_get_alignment (layout);
+  memory = weft_arena_get_memory (arena);
+  if (weft_arena_get_n_bytes (arena) < n_bytes || GPOINTER_TO_SIZE (memory) % alignment != 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "arena: expected %" G_GUINT64_FORMAT
+                   " bytes that begin at a multiple of %" G_GUINT64_FORMAT ", found %" G_GUINT64_FORMAT
+                   " bytes at %p",
+                   n_bytes, alignment, weft_arena_get_n_bytes (arena), (gpointer) memory);
+      return FALSE;
+    }
+  g_ptr_array_add (self->arenas, g_object_ref (arena));
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (outputs); i++)
+    if (!weft_buffer_sink_add (self, weft_state_dict_get_name (outputs, i),
+                               memory + weft_arena_layout_get_offset (layout, i),
+                               weft_tensor_get_n_bytes (weft_state_dict_get_tensor (outputs, i)), error))
+      return FALSE;
   return TRUE;
 }

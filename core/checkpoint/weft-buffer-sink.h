@@ -2,6 +2,8 @@
 /* A sink that fills buffers of the caller: an engine's weights, in their final place. */
 #pragma once
 
+#include "checkpoint/weft-arena-layout.h"
+#include "checkpoint/weft-arena.h"
 #include "checkpoint/weft-sink.h"
 
 G_BEGIN_DECLS
@@ -22,5 +24,7 @@ G_DECLARE_FINAL_TYPE (WeftBufferSink, weft_buffer_sink, WEFT, BUFFER_SINK, GObje
 WEFT_PUBLIC WeftBufferSink *weft_buffer_sink_new (void);
 WEFT_PUBLIC gboolean weft_buffer_sink_add (WeftBufferSink *self, const gchar *name, gpointer buffer,
                                            guint64 n_bytes, GError **error);
+WEFT_PUBLIC gboolean weft_buffer_sink_add_arena (WeftBufferSink *self, WeftArena *arena,
+                                                 WeftArenaLayout *layout, GError **error);
 
 G_END_DECLS

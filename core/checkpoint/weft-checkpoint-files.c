@@ -232,7 +232,7 @@ join_some (GPtrArray *names)
 
 /* Whether the files are all the pieces of one set, as `x-00001-of-00002.safetensors`. */
 static gboolean
-is_complete_set (GPtrArray *names)
+is_complete_set (GPtrArray *names, const gchar *suffix)
 {
   for (guint i = 0; i < names->len; i++)
     {
@@ -243,7 +243,7 @@ is_complete_set (GPtrArray *names)
       if (end == NULL)
         return FALSE;
       expected =
-          g_strdup_printf ("%.*s-%05u-of-%05u.safetensors", (gint) (end - first), first, i + 1, names->len);
+          g_strdup_printf ("%.*s-%05u-of-%05u%s", (gint) (end - first), first, i + 1, names->len, suffix);
       if (strcmp (expected, g_ptr_array_index (names, i)) != 0)
         return FALSE;
     }
@@ -278,14 +278,18 @@ refuse_folder (const gchar *folder, const gchar *variant, GPtrArray *found, GPtr
   return FALSE;
 }
 
-/* No file has a standard name: one index, one file or one complete set is taken all the same. */
+/* No file has a standard name: one index, one file or one complete set is taken all the same; of GGUF files where there are no
+ * others. */
 static gboolean
 take_only_candidate (WeftCheckpointFiles *self, const gchar *variant, GError **error)
 {
   g_autoptr (GPtrArray) names = list_names (self->folder, error);
-  g_autoptr (GPtrArray) files = g_ptr_array_new ();
+  g_autoptr (GPtrArray) safetensors_files = g_ptr_array_new ();
+  g_autoptr (GPtrArray) gguf_files = g_ptr_array_new ();
   g_autoptr (GPtrArray) indexes = g_ptr_array_new ();
   g_autoptr (GPtrArray) pickles = g_ptr_array_new ();
+  gboolean is_gguf;
+  GPtrArray *files;
 
   if (names == NULL)
     return FALSE;
@@ -296,14 +300,19 @@ take_only_candidate (WeftCheckpointFiles *self, const gchar *variant, GError **e
       if (is_index_name (name))
         g_ptr_array_add (indexes, name);
       else if (g_str_has_suffix (name, ".safetensors"))
-        g_ptr_array_add (files, name);
+        g_ptr_array_add (safetensors_files, name);
+      else if (g_str_has_suffix (name, ".gguf"))
+        g_ptr_array_add (gguf_files, name);
       else if (has_any_suffix (name, pickle_suffixes, G_N_ELEMENTS (pickle_suffixes)))
         g_ptr_array_add (pickles, name);
     }
+  is_gguf = variant == NULL && safetensors_files->len == 0 && gguf_files->len > 0;
+  files = is_gguf ? gguf_files : safetensors_files;
   if (variant == NULL && indexes->len == 1)
     return take_file (self, self->folder, g_ptr_array_index (indexes, 0))
            || refuse_folder (self->folder, variant, indexes, pickles, error);
-  if (variant != NULL || indexes->len > 1 || !(files->len == 1 || is_complete_set (files)))
+  if (variant != NULL || indexes->len > 1
+      || !(files->len == 1 || is_complete_set (files, is_gguf ? ".gguf" : ".safetensors")))
     return refuse_folder (self->folder, variant, files, pickles, error);
   for (guint i = 0; i < files->len; i++)
     if (!take_file (self, self->folder, g_ptr_array_index (files, i)))

@@ -413,7 +413,7 @@ weft_checkpoint_open (const gchar *path, GCancellable *cancellable, GError **err
  *
  * Opens a checkpoint. In a folder the weights are the first of: the file that the config's `transformers_weights` names;
  * `model.safetensors`; `model.safetensors.index.json`; or else the only index, the only safetensors file or the only
- * complete set `NAME-00001-of-0000N.safetensors`.
+ * complete set `NAME-00001-of-0000N.safetensors`; or else, with the same, of `.gguf` files.
  *
  * Returns: (transfer full): the open checkpoint
  * Errors: %WEFT_ERROR_MISSING if there are no weights, a shard is absent or a file lacks a tensor that the index lists;

@@ -9,7 +9,6 @@
 #include "model/weft-architecture-resource.h"
 
 #define SHIPPED_FOLDER "/weft/architectures/"
-#define FILE_ENDING ".json"
 #define INDEX "index"
 #define LAYERS "layers"
 #define PARTS "parts"
@@ -128,27 +127,20 @@ weft_architecture_registry_new (GError **error)
 gboolean
 weft_architecture_registry_add_folder (WeftArchitectureRegistry *self, const gchar *path, GError **error)
 {
-  g_autoptr (GError) cause = NULL;
-  g_autoptr (GDir) folder = g_dir_open (path, 0, &cause);
-  const gchar *file_name;
+  g_auto (GStrv) files = weft_data_path_list_files (path, error);
 
-  if (folder == NULL)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be listed: %s", path, cause->message);
-      return FALSE;
-    }
+  if (files == NULL)
+    return FALSE;
   g_mutex_lock (&self->lock);
-  while ((file_name = g_dir_read_name (folder)) != NULL)
+  for (guint i = 0; files[i] != NULL; i++)
     {
-      g_autofree gchar *file = g_build_filename (path, file_name, NULL);
+      g_autofree gchar *name = g_path_get_basename (files[i]);
 
-      if (!g_str_has_suffix (file_name, FILE_ENDING) || file_name[0] == '.')
-        continue;
-      if (strcmp (file_name, INDEX FILE_ENDING) == 0)
-        g_ptr_array_add (self->indices, g_steal_pointer (&file));
+      name[strlen (name) - strlen (WEFT_DATA_FILE_ENDING)] = '\0';
+      if (strcmp (name, INDEX) == 0)
+        g_ptr_array_add (self->indices, g_strdup (files[i]));
       else
-        g_hash_table_insert (self->paths, g_strndup (file_name, strlen (file_name) - strlen (FILE_ENDING)),
-                             g_steal_pointer (&file));
+        g_hash_table_insert (self->paths, g_steal_pointer (&name), g_strdup (files[i]));
     }
   g_mutex_unlock (&self->lock);
   return TRUE;
@@ -157,7 +149,7 @@ weft_architecture_registry_add_folder (WeftArchitectureRegistry *self, const gch
 static GBytes *
 load_shipped (const gchar *name)
 {
-  g_autofree gchar *path = g_strconcat (SHIPPED_FOLDER, name, FILE_ENDING, NULL);
+  g_autofree gchar *path = g_strconcat (SHIPPED_FOLDER, name, WEFT_DATA_FILE_ENDING, NULL);
 
   return strchr (name, '/') == NULL ? g_resource_lookup_data (weft_architecture_get_resource (), path,
                                                               G_RESOURCE_LOOKUP_FLAGS_NONE, NULL)
@@ -397,11 +389,23 @@ weft_architecture_registry_list_classes (WeftArchitectureRegistry *self, const g
   return sort_names (names);
 }
 
+/* Most families bear the name of a model type of theirs: then the index, the largest of the files, is not read. */
+static const gchar *
+find_family (WeftArchitectureRegistry *self, const gchar *model_type)
+{
+  WeftArchitectureFile *file =
+      self->indices->len == 0 && is_family (model_type) ? get_file (self, model_type, NULL) : NULL;
+
+  if (file != NULL && file->models != NULL && json_object_has_member (file->models, model_type))
+    return model_type;
+  return g_hash_table_lookup (get_model_types (self), model_type);
+}
+
 WeftArchitecture *
 weft_architecture_registry_lookup (WeftArchitectureRegistry *self, const gchar *model_type, GError **error)
 {
   g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
-  const gchar *name = g_hash_table_lookup (get_model_types (self), model_type);
+  const gchar *name = find_family (self, model_type);
   WeftArchitectureFile *file = name != NULL ? get_file (self, name, error) : NULL;
   WeftArchitecture *architecture;
   JsonObject *model;
@@ -459,8 +463,9 @@ get_parts (WeftArchitectureRegistry *self)
   shipped = g_resource_enumerate_children (weft_architecture_get_resource (), SHIPPED_FOLDER,
                                            G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
   for (guint i = 0; shipped != NULL && shipped[i] != NULL; i++)
-    if (g_str_has_prefix (shipped[i], PARTS) && g_str_has_suffix (shipped[i], FILE_ENDING))
-      g_ptr_array_add (self->parts, g_strndup (shipped[i], strlen (shipped[i]) - strlen (FILE_ENDING)));
+    if (g_str_has_prefix (shipped[i], PARTS) && g_str_has_suffix (shipped[i], WEFT_DATA_FILE_ENDING))
+      g_ptr_array_add (self->parts,
+                       g_strndup (shipped[i], strlen (shipped[i]) - strlen (WEFT_DATA_FILE_ENDING)));
   return self->parts;
 }
 

@@ -64,4 +64,7 @@ const WeftModuleChild *weft_module_body_find_child (const WeftModuleBody *self, 
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftModuleBody, weft_module_body_unref)
 
+/* Whether the path @name is not nested deeper than %WEFT_MAX_MODULE_DEPTH; else %WEFT_ERROR_LIMIT, which begins with @where. */
+gboolean weft_module_body_check_depth (const gchar *name, const gchar *where, GError **error);
+
 G_END_DECLS

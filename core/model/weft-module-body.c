@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/weft-error.h"
+
 static void
 clear_attribute (gpointer pointer)
 {
@@ -248,4 +250,18 @@ weft_module_body_find_child (const WeftModuleBody *self, const gchar *name)
   gint position = find_child (self, name);
 
   return position >= 0 ? &g_array_index (self->children, WeftModuleChild, (guint) position) : NULL;
+}
+
+gboolean
+weft_module_body_check_depth (const gchar *name, const gchar *where, GError **error)
+{
+  guint depth = 0;
+
+  for (const gchar *dot = strchr (name, '.'); dot != NULL; dot = strchr (dot + 1, '.'))
+    depth++;
+  if (depth <= WEFT_MAX_MODULE_DEPTH)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: '%.100s...' is nested deeper than %d levels", where,
+               name, WEFT_MAX_MODULE_DEPTH);
+  return FALSE;
 }

@@ -15,7 +15,7 @@ typedef struct
   GHashTable *ignore_on_save;
   GHashTable *keep_in_fp32;
   GHashTable *keep_in_fp32_strict;
-  GArray *plan_rules[WEFT_N_PARALLEL_PLANS]; /* of WeftTextPair, in order */
+  GArray *plan_rules[WEFT_N_PARALLEL_KINDS]; /* of WeftTextPair, in order */
 } Facts;
 
 /* The parts of a tree that is made of a config. */
@@ -50,7 +50,7 @@ facts_new (void)
   self->ignore_on_save = new_set ();
   self->keep_in_fp32 = new_set ();
   self->keep_in_fp32_strict = new_set ();
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     {
       self->plan_rules[i] = g_array_new (FALSE, FALSE, sizeof (WeftTextPair));
       g_array_set_clear_func (self->plan_rules[i], free_pair);
@@ -67,7 +67,7 @@ facts_free (Facts *self)
   g_hash_table_unref (self->ignore_on_save);
   g_hash_table_unref (self->keep_in_fp32);
   g_hash_table_unref (self->keep_in_fp32_strict);
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     g_array_unref (self->plan_rules[i]);
   g_free (self);
 }
@@ -351,14 +351,14 @@ is_embedding (const WeftModuleChild *child)
 static void
 add_plans (const WeftBuiltModel *model, Facts *facts)
 {
-  static const gchar *const members[WEFT_N_PARALLEL_PLANS] = { "parallel_plan", "expert_plan" };
+  static const gchar *const members[WEFT_N_PARALLEL_KINDS] = { "parallel_plan", "expert_plan" };
   const gchar *prefix = weft_architecture_get_text (model->entry, "base_model_prefix");
   WeftArchitecture *architecture = weft_model_config_get_known_architecture (model->config);
   gboolean is_base = prefix == NULL || weft_module_body_find_child (model->body, prefix) == NULL;
-  GArray *rules = facts->plan_rules[WEFT_PARALLEL_PLAN_TENSOR];
+  GArray *rules = facts->plan_rules[WEFT_PARALLEL_KIND_TENSOR];
   WeftTextPair embeddings = { NULL, NULL };
 
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     {
       add_plan (facts->plan_rules[i], weft_architecture_get_object (model->entry, members[i]));
       if (is_base && architecture != NULL)
@@ -401,7 +401,7 @@ add_facts_of_child (Facts *facts, const gchar *name, Facts *own)
   unite (facts->ignore_on_save, own->ignore_on_save, name);
   unite (facts->keep_in_fp32, own->keep_in_fp32, "");
   unite (facts->keep_in_fp32_strict, own->keep_in_fp32_strict, "");
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     for (guint k = 0; k < own->plan_rules[i]->len; k++)
       {
         const WeftTextPair *rule = &g_array_index (own->plan_rules[i], WeftTextPair, k);
@@ -490,7 +490,7 @@ set_facts (WeftModuleTree *tree, Facts *facts, WeftDtype dtype)
   tree->ignore_on_load_unexpected = sort_texts (facts->ignore_on_load_unexpected);
   tree->ignore_on_save = sort_texts (facts->ignore_on_save);
   set_dtype_plan (tree, facts, dtype);
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     for (guint k = 0; k < facts->plan_rules[i]->len; k++)
       weft_module_tree_add_plan_rule (tree, i, g_array_index (facts->plan_rules[i], WeftTextPair, k).first,
                                       g_array_index (facts->plan_rules[i], WeftTextPair, k).second);

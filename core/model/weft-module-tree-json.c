@@ -6,7 +6,7 @@
 #include "model/weft-module-tree-private.h"
 #include "model/weft-module-value-private.h"
 
-static const gchar *const plan_members[WEFT_N_PARALLEL_PLANS] = { "parallel_plan", "expert_plan" };
+static const gchar *const plan_members[WEFT_N_PARALLEL_KINDS] = { "parallel_plan", "expert_plan" };
 
 /* The modules of a tree while they are read. */
 typedef struct
@@ -152,20 +152,6 @@ read_sub_model (Reading *reading, JsonObject *entry, const gchar *where, GError 
   return TRUE;
 }
 
-static gboolean
-check_depth (const gchar *name, const gchar *where, GError **error)
-{
-  guint depth = 0;
-
-  for (const gchar *dot = strchr (name, '.'); dot != NULL; dot = strchr (dot + 1, '.'))
-    depth++;
-  if (depth <= WEFT_MAX_MODULE_DEPTH)
-    return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: '%.100s...' is nested deeper than %d levels", where,
-               name, WEFT_MAX_MODULE_DEPTH);
-  return FALSE;
-}
-
 /* The nearest module above a path that is known, and where the rest of the path begins. */
 static WeftModuleBody *
 find_above (Reading *reading, const gchar *path, const gchar **rest)
@@ -257,7 +243,8 @@ read_module (Reading *reading, JsonObject *entry, const gchar *where, GError **e
   g_autoptr (WeftModuleBody) body = NULL;
 
   if (!read_string (entry, "fqn", NULL, where, &fqn, error)
-      || !read_string (entry, "alias_of", "", where, &alias_of, error) || !check_depth (fqn, where, error))
+      || !read_string (entry, "alias_of", "", where, &alias_of, error)
+      || !weft_module_body_check_depth (fqn, where, error))
     return FALSE;
   if (g_hash_table_contains (reading->bodies, fqn) && fqn[0] != '\0')
     {
@@ -352,7 +339,7 @@ read_tensor (Reading *reading, JsonObject *entry, const gchar *where, GError **e
       || !parse_dtype (json_object_get_member (entry, "dtype"), "dtype", where, &dtype, error)
       || !read_boolean (entry, "persistent", TRUE, where, &is_persistent, error)
       || !read_boolean (entry, "is_buffer", !is_persistent, where, &is_buffer, error)
-      || !check_depth (name, where, error))
+      || !weft_module_body_check_depth (name, where, error))
     return FALSE;
   if (reading->makes_modules)
     make_modules (reading, name);
@@ -419,13 +406,13 @@ read_dtype_rules (WeftModuleTree *tree, JsonObject *root, const gchar *where, GE
 static void
 add_parallel_rule (WeftModuleTree *tree, const gchar *pattern, const gchar *style)
 {
-  weft_module_tree_add_plan_rule (tree, WEFT_PARALLEL_PLAN_TENSOR, pattern, style);
+  weft_module_tree_add_plan_rule (tree, WEFT_PARALLEL_KIND_TENSOR, pattern, style);
 }
 
 static void
 add_expert_rule (WeftModuleTree *tree, const gchar *pattern, const gchar *style)
 {
-  weft_module_tree_add_plan_rule (tree, WEFT_PARALLEL_PLAN_EXPERT, pattern, style);
+  weft_module_tree_add_plan_rule (tree, WEFT_PARALLEL_KIND_EXPERT, pattern, style);
 }
 
 /* Everything but modules and tensors. A tree without a class has that of its root module. */
@@ -444,9 +431,9 @@ read_model (Reading *reading, JsonObject *root, const gchar *where, GError **err
              || parse_dtype (dtype, "dtype", where, &tree->dtype, error))
          && read_dtype_rules (tree, root, where, error)
          && read_text_map (tree, root, "tied", "names of tensors", where, weft_module_tree_add_tie, error)
-         && read_text_map (tree, root, plan_members[WEFT_PARALLEL_PLAN_TENSOR], "names of styles", where,
+         && read_text_map (tree, root, plan_members[WEFT_PARALLEL_KIND_TENSOR], "names of styles", where,
                            add_parallel_rule, error)
-         && read_text_map (tree, root, plan_members[WEFT_PARALLEL_PLAN_EXPERT], "names of styles", where,
+         && read_text_map (tree, root, plan_members[WEFT_PARALLEL_KIND_EXPERT], "names of styles", where,
                            add_expert_rule, error)
          && read_strings (root, "ignore_on_load_missing", where, &tree->ignore_on_load_missing, error)
          && read_strings (root, "ignore_on_load_unexpected", where, &tree->ignore_on_load_unexpected, error)
@@ -643,7 +630,7 @@ write_model (WeftModuleTree *self, JsonBuilder *builder)
   write_strings (builder, "ignore_on_load_unexpected",
                  (const gchar *const *) self->ignore_on_load_unexpected);
   write_strings (builder, "ignore_on_save", (const gchar *const *) self->ignore_on_save);
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     if (self->plan_rules[i]->len > 0)
       write_text_map (builder, plan_members[i], self->plan_rules[i]);
 }

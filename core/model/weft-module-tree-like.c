@@ -36,20 +36,6 @@ get_module (GHashTable *modules, WeftModuleBody *root, gchar *path)
   return body;
 }
 
-static gboolean
-check_depth (const gchar *name, const gchar *where, GError **error)
-{
-  guint depth = 0;
-
-  for (const gchar *dot = strchr (name, '.'); dot != NULL; dot = strchr (dot + 1, '.'))
-    depth++;
-  if (depth <= WEFT_MAX_MODULE_DEPTH)
-    return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT, "%s: '%.100s...' is nested deeper than %d levels", where,
-               name, WEFT_MAX_MODULE_DEPTH);
-  return FALSE;
-}
-
 static void
 add_tensor (GHashTable *modules, WeftModuleBody *root, const gchar *name, WeftTensor *tensor)
 {
@@ -83,7 +69,7 @@ add_tensors (WeftModuleBody *root, WeftCheckpoint *checkpoint, GError **error)
     {
       const gchar *name = weft_state_dict_get_name (tensors, order[i]);
 
-      if (!check_depth (name, weft_checkpoint_get_path (checkpoint), error))
+      if (!weft_module_body_check_depth (name, weft_checkpoint_get_path (checkpoint), error))
         return FALSE;
       add_tensor (modules, root, name, weft_state_dict_get_tensor (tensors, order[i]));
     }

@@ -63,7 +63,7 @@ struct _WeftModuleTree
   WeftDtype dtype;
   GArray *dtype_rules;
   GArray *ties;
-  GArray *plan_rules[WEFT_N_PARALLEL_PLANS];
+  GArray *plan_rules[WEFT_N_PARALLEL_KINDS];
   GStrv ignore_on_load_missing;
   GStrv ignore_on_load_unexpected;
   GStrv ignore_on_save;
@@ -88,7 +88,7 @@ void weft_module_tree_add_sub_model (WeftModuleTree *self, const gchar *fqn, con
                                      WeftModelConfig *config);
 void weft_module_tree_add_dtype_rule (WeftModuleTree *self, const gchar *pattern, WeftDtype dtype);
 void weft_module_tree_add_tie (WeftModuleTree *self, const gchar *target, const gchar *source);
-void weft_module_tree_add_plan_rule (WeftModuleTree *self, WeftParallelPlan plan, const gchar *pattern,
+void weft_module_tree_add_plan_rule (WeftModuleTree *self, WeftParallelKind plan, const gchar *pattern,
                                      const gchar *style);
 /* What another tree says of the model as a whole; then, when the tree is complete, its sub-models and ties, as far as they are
  * there. */

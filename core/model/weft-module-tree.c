@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "base/weft-text.h"
 #include "model/weft-module-private.h"
 #include "model/weft-module-tree-private.h"
 
@@ -55,15 +56,15 @@ weft_module_tree_init (WeftModuleTree *self)
 {
   self->dtype_rules = new_array (sizeof (WeftDtypeRule), clear_dtype_rule);
   self->ties = new_array (sizeof (WeftTextPair), clear_text_pair);
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     self->plan_rules[i] = new_array (sizeof (WeftTextPair), clear_text_pair);
   self->sub_models = new_array (sizeof (WeftSubModel), clear_sub_model);
   self->texts = g_string_chunk_new (4096);
   self->modules = g_array_new (FALSE, FALSE, sizeof (WeftModulePlace));
   self->tensors = g_array_new (FALSE, FALSE, sizeof (WeftTensorPlace));
   self->aliases = g_array_new (FALSE, FALSE, sizeof (WeftAliasPlace));
-  self->tensor_positions = g_hash_table_new (g_str_hash, g_str_equal);
-  self->model_keys = g_hash_table_new (g_str_hash, g_str_equal);
+  self->tensor_positions = g_hash_table_new (weft_text_hash, g_str_equal);
+  self->model_keys = g_hash_table_new (weft_text_hash, g_str_equal);
 }
 
 static void
@@ -76,7 +77,7 @@ weft_module_tree_finalize (GObject *object)
   g_clear_pointer (&self->module_positions, g_hash_table_unref);
   g_array_unref (self->dtype_rules);
   g_array_unref (self->ties);
-  for (guint i = 0; i < WEFT_N_PARALLEL_PLANS; i++)
+  for (guint i = 0; i < WEFT_N_PARALLEL_KINDS; i++)
     g_array_unref (self->plan_rules[i]);
   g_array_unref (self->sub_models);
   g_array_unref (self->modules);
@@ -136,7 +137,7 @@ weft_module_tree_add_tie (WeftModuleTree *self, const gchar *target, const gchar
 }
 
 void
-weft_module_tree_add_plan_rule (WeftModuleTree *self, WeftParallelPlan plan, const gchar *pattern,
+weft_module_tree_add_plan_rule (WeftModuleTree *self, WeftParallelKind plan, const gchar *pattern,
                                 const gchar *style)
 {
   WeftTextPair rule = { g_strdup (pattern), g_strdup (style) };
@@ -598,7 +599,7 @@ weft_module_tree_copy_model (WeftModuleTree *self, WeftModuleTree *old)
   for (guint i = 0; i < old->dtype_rules->len; i++)
     weft_module_tree_add_dtype_rule (self, g_array_index (old->dtype_rules, WeftDtypeRule, i).pattern,
                                      g_array_index (old->dtype_rules, WeftDtypeRule, i).dtype);
-  for (guint plan = 0; plan < WEFT_N_PARALLEL_PLANS; plan++)
+  for (guint plan = 0; plan < WEFT_N_PARALLEL_KINDS; plan++)
     for (guint i = 0; i < old->plan_rules[plan]->len; i++)
       weft_module_tree_add_plan_rule (self, plan,
                                       g_array_index (old->plan_rules[plan], WeftTextPair, i).first,
@@ -952,7 +953,7 @@ weft_module_tree_is_sub_model_custom (WeftModuleTree *self, guint position)
 }
 
 static const WeftTextPair *
-get_plan_rule (WeftModuleTree *self, WeftParallelPlan plan, guint position)
+get_plan_rule (WeftModuleTree *self, WeftParallelKind plan, guint position)
 {
   return &g_array_index (self->plan_rules[plan], WeftTextPair, position);
 }
@@ -966,9 +967,9 @@ get_plan_rule (WeftModuleTree *self, WeftParallelPlan plan, guint position)
  * Since: 1.0
  */
 guint
-weft_module_tree_get_n_plan_rules (WeftModuleTree *self, WeftParallelPlan plan)
+weft_module_tree_get_n_plan_rules (WeftModuleTree *self, WeftParallelKind plan)
 {
-  g_return_val_if_fail (plan < WEFT_N_PARALLEL_PLANS, 0);
+  g_return_val_if_fail (plan < WEFT_N_PARALLEL_KINDS, 0);
   return self->plan_rules[plan]->len;
 }
 
@@ -982,7 +983,7 @@ weft_module_tree_get_n_plan_rules (WeftModuleTree *self, WeftParallelPlan plan)
  * Since: 1.0
  */
 const gchar *
-weft_module_tree_get_plan_rule_pattern (WeftModuleTree *self, WeftParallelPlan plan, guint position)
+weft_module_tree_get_plan_rule_pattern (WeftModuleTree *self, WeftParallelKind plan, guint position)
 {
   g_return_val_if_fail (position < weft_module_tree_get_n_plan_rules (self, plan), NULL);
   return get_plan_rule (self, plan, position)->first;
@@ -998,7 +999,7 @@ weft_module_tree_get_plan_rule_pattern (WeftModuleTree *self, WeftParallelPlan p
  * Since: 1.0
  */
 const gchar *
-weft_module_tree_get_plan_rule_style (WeftModuleTree *self, WeftParallelPlan plan, guint position)
+weft_module_tree_get_plan_rule_style (WeftModuleTree *self, WeftParallelKind plan, guint position)
 {
   g_return_val_if_fail (position < weft_module_tree_get_n_plan_rules (self, plan), NULL);
   return get_plan_rule (self, plan, position)->second;

@@ -13,9 +13,9 @@
 G_BEGIN_DECLS
 
 /**
- * WeftParallelPlan:
- * @WEFT_PARALLEL_PLAN_TENSOR: tensors cut over devices
- * @WEFT_PARALLEL_PLAN_EXPERT: experts spread over devices
+ * WeftParallelKind:
+ * @WEFT_PARALLEL_KIND_TENSOR: tensors cut over devices
+ * @WEFT_PARALLEL_KIND_EXPERT: experts spread over devices
  *
  * The plans of a model for several devices.
  *
@@ -23,18 +23,18 @@ G_BEGIN_DECLS
  */
 typedef enum
 {
-  WEFT_PARALLEL_PLAN_TENSOR,
-  WEFT_PARALLEL_PLAN_EXPERT,
-} WeftParallelPlan;
+  WEFT_PARALLEL_KIND_TENSOR,
+  WEFT_PARALLEL_KIND_EXPERT,
+} WeftParallelKind;
 
 /**
- * WEFT_N_PARALLEL_PLANS:
+ * WEFT_N_PARALLEL_KINDS:
  *
  * The number of parallel plans.
  *
  * Since: 1.0
  */
-#define WEFT_N_PARALLEL_PLANS (WEFT_PARALLEL_PLAN_EXPERT + 1)
+#define WEFT_N_PARALLEL_KINDS (WEFT_PARALLEL_KIND_EXPERT + 1)
 
 /**
  * WEFT_UNKNOWN_MODULE_CLASS:
@@ -92,10 +92,10 @@ WEFT_PUBLIC WeftDtype weft_module_tree_get_dtype_rule_dtype (WeftModuleTree *sel
 WEFT_PUBLIC guint weft_module_tree_get_n_ties (WeftModuleTree *self);
 WEFT_PUBLIC const gchar *weft_module_tree_get_tie_target (WeftModuleTree *self, guint position);
 WEFT_PUBLIC const gchar *weft_module_tree_get_tie_source (WeftModuleTree *self, guint position);
-WEFT_PUBLIC guint weft_module_tree_get_n_plan_rules (WeftModuleTree *self, WeftParallelPlan plan);
-WEFT_PUBLIC const gchar *weft_module_tree_get_plan_rule_pattern (WeftModuleTree *self, WeftParallelPlan plan,
+WEFT_PUBLIC guint weft_module_tree_get_n_plan_rules (WeftModuleTree *self, WeftParallelKind plan);
+WEFT_PUBLIC const gchar *weft_module_tree_get_plan_rule_pattern (WeftModuleTree *self, WeftParallelKind plan,
                                                                  guint position);
-WEFT_PUBLIC const gchar *weft_module_tree_get_plan_rule_style (WeftModuleTree *self, WeftParallelPlan plan,
+WEFT_PUBLIC const gchar *weft_module_tree_get_plan_rule_style (WeftModuleTree *self, WeftParallelKind plan,
                                                                guint position);
 
 /* Sub-models; the first one is the model itself, with the path "". */

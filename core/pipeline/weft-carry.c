@@ -317,7 +317,8 @@ carry_channels (Carry *self, const Companion *companion, GError **error)
   return carry_grids (self, &channels, grids, error);
 }
 
-/* Of one element for the whole weight: what it can become if the ops cannot act on it. */
+/* Of one element for the whole weight: what it can become if the ops cannot act on it. That depends on whether they are equal, so
+ * that a plan reads them: a few bytes of each weight that is joined, and the only values that a plan of packed weights needs. */
 static GPtrArray *
 carry_scalars (Carry *self, const Companion *companion, WeftCarry *kind, GError **error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views of a plan as JSON: the whole, and the history of one key. */
-#include "pipeline/weft-load-plan-private.h"
+#include "pipeline/weft-slice-stage-private.h"
 
 #include <string.h>
 
@@ -40,23 +40,49 @@ add_tensor (JsonBuilder *builder, WeftTensor *tensor)
   add_member_int (builder, "bytes", (gint64) weft_tensor_get_n_bytes (tensor));
 }
 
-/* Where a published tensor lies: file and offset from the start of the file. */
+/* Where a stored tensor lies: file and offset from the start of the file. @scheme: (nullable): what it is a part of. */
+static void
+add_stored (JsonBuilder *builder, WeftLoadPlan *self, guint position, const gchar *scheme, const gchar *role)
+{
+  WeftStateDict *stored = weft_checkpoint_get_state_dict (self->checkpoint);
+  WeftTensor *tensor = weft_state_dict_get_tensor (stored, position);
+  WeftShard *shard = weft_checkpoint_get_shard (
+      self->checkpoint, weft_checkpoint_get_tensor_shard (self->checkpoint, position));
+
+  json_builder_begin_object (builder);
+  add_member_string (builder, "key", weft_state_dict_get_name (stored, position));
+  add_tensor (builder, tensor);
+  add_member_string (builder, "file", weft_shard_get_file_name (shard));
+  for (guint i = 0; i < weft_shard_get_n_tensors (shard); i++)
+    if (weft_shard_get_tensor (shard, i) == tensor)
+      add_member_int (builder, "offset", (gint64) weft_shard_get_tensor_offset (shard, i));
+  if (scheme != NULL)
+    {
+      add_member_string (builder, "scheme", scheme);
+      add_member_string (builder, "role", role);
+    }
+  json_builder_end_object (builder);
+}
+
+/* What a conversion takes: a stored tensor, or each part of a packed weight that is dequantized. */
 static void
 add_source (JsonBuilder *builder, WeftLoadPlan *self, guint position)
 {
-  WeftStateDict *published = self->published;
-  const gchar *key = weft_state_dict_get_name (published, position);
-  WeftShard *shard =
-      weft_checkpoint_get_shard (self->checkpoint, weft_load_plan_get_source_shard (self, position));
+  gboolean is_dequantized = weft_load_plan_is_dequantized (self);
+  WeftPackedWeight *weight = is_dequantized ? weft_packed_weights_get_weight (self->packed, position) : NULL;
 
-  json_builder_begin_object (builder);
-  add_member_string (builder, "key", key);
-  add_tensor (builder, weft_state_dict_get_tensor (published, position));
-  add_member_string (builder, "file", weft_shard_get_file_name (shard));
-  for (guint i = 0; i < weft_shard_get_n_tensors (shard); i++)
-    if (weft_shard_get_tensor (shard, i) == weft_state_dict_get_tensor (published, position))
-      add_member_int (builder, "offset", (gint64) weft_shard_get_tensor_offset (shard, i));
-  json_builder_end_object (builder);
+  for (guint i = 0; weight != NULL && i < weft_packed_weight_get_n_parts (weight); i++)
+    {
+      const gchar *role = weft_packed_weight_get_role (weight, i);
+      guint stored;
+
+      if (weft_packed_weight_get_position (weight, role, &stored))
+        add_stored (builder, self, stored, weft_packed_weight_get_scheme (weight), role);
+    }
+  if (weight == NULL)
+    add_stored (builder, self,
+                is_dequantized ? weft_packed_weights_get_stored_position (self->packed, position) : position,
+                NULL, NULL);
 }
 
 static void
@@ -119,13 +145,24 @@ collect_sources (WeftLoadPlan *self, guint level, guint position, GArray *positi
                        positions);
 }
 
+/* Where an output stands in what the last stage made; FALSE: there is no stage, or it was packed after it. */
+static gboolean
+find_stage_position (WeftLoadPlan *self, guint output, guint *position)
+{
+  WeftStage *stage = self->stages->len > 0 ? self->stages->pdata[self->stages->len - 1] : NULL;
+
+  return stage != NULL
+         && weft_state_dict_find (stage->outputs, weft_state_dict_get_name (self->outputs, output), position);
+}
+
 static GArray *
 list_sources (WeftLoadPlan *self, guint output)
 {
   GArray *positions = g_array_new (FALSE, FALSE, sizeof (guint));
+  guint position;
 
-  if (self->stages->len > 0)
-    collect_sources (self, self->stages->len, output, positions);
+  if (find_stage_position (self, output, &position))
+    collect_sources (self, self->stages->len, position, positions);
   else
     collect_conversion (self->output_conversions->pdata[output], positions);
   return positions;
@@ -157,15 +194,17 @@ add_stage (JsonBuilder *builder, WeftStage *stage, WeftConversion *maker)
 static void
 add_stages (JsonBuilder *builder, WeftLoadPlan *self, guint output)
 {
+  guint level = self->stages->len, position;
+
   json_builder_set_member_name (builder, "stages");
   json_builder_begin_array (builder);
-  for (guint level = self->stages->len; level > 0; level--)
+  for (level = find_stage_position (self, output, &position) ? level : 0; level > 0; level--)
     {
       WeftStage *stage = self->stages->pdata[level - 1];
 
-      if (stage->makers->pdata[output] != NULL)
-        add_stage (builder, stage, stage->makers->pdata[output]);
-      output = weft_stage_get_origin (stage, output);
+      if (stage->makers->pdata[position] != NULL)
+        add_stage (builder, stage, stage->makers->pdata[position]);
+      position = weft_stage_get_origin (stage, position);
     }
   json_builder_end_array (builder);
 }
@@ -262,6 +301,11 @@ weft_load_plan_to_json (WeftLoadPlan *self)
   add_rules (builder, self);
   json_builder_set_member_name (builder, "report");
   json_builder_add_value (builder, weft_load_report_to_json (self->report));
+  if (self->sharding != NULL)
+    {
+      json_builder_set_member_name (builder, "parallel");
+      json_builder_add_value (builder, weft_slice_stage_to_json (self));
+    }
   json_builder_end_object (builder);
   return json_builder_get_root (builder);
 }
@@ -296,10 +340,11 @@ weft_load_plan_describe_output (WeftLoadPlan *self, guint position)
   GString *text = g_string_new (weft_state_dict_get_name (published, g_array_index (sources, guint, 0)));
   g_autoptr (GPtrArray) makers = g_ptr_array_new ();
   gboolean has_ops = FALSE;
+  guint at, level = find_stage_position (self, position, &at) ? self->stages->len : 0;
 
   if (sources->len > 1)
     g_string_append_printf (text, " and %u more", sources->len - 1);
-  for (guint level = self->stages->len, at = position; level > 0; level--)
+  for (; level > 0; level--)
     {
       WeftStage *stage = self->stages->pdata[level - 1];
 
@@ -354,6 +399,18 @@ add_trials (JsonBuilder *builder, WeftLoadPlan *self, const gchar *key, GError *
   return TRUE;
 }
 
+/* The dense name of a packed weight that the stored tensor @key is a part of; NULL if rules meet it under its own name. */
+static gchar *
+find_dense_name (WeftLoadPlan *self, const gchar *key)
+{
+  WeftStateDict *stored = weft_checkpoint_get_state_dict (self->checkpoint);
+
+  return weft_load_plan_is_dequantized (self) && weft_state_dict_find (stored, key, NULL)
+                 && !weft_state_dict_find (self->published, key, NULL)
+             ? weft_quantizer_find_part (weft_packed_weights_get_quantizer (self->packed), key, NULL)
+             : NULL;
+}
+
 static WeftConversion *
 find_conversion (WeftLoadPlan *self, const gchar *key, gboolean *is_source)
 {
@@ -374,6 +431,75 @@ find_conversion (WeftLoadPlan *self, const gchar *key, gboolean *is_source)
   return g_hash_table_lookup (self->layers, key);
 }
 
+static void
+add_outputs (JsonBuilder *builder, const WeftConversion *conversion)
+{
+  json_builder_set_member_name (builder, "outputs");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    {
+      const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
+
+      json_builder_begin_object (builder);
+      add_member_string (builder, "name", output->name);
+      add_tensor (builder, output->tensor);
+      json_builder_end_object (builder);
+    }
+  json_builder_end_array (builder);
+}
+
+static gboolean
+is_output (const WeftConversion *conversion, const gchar *name)
+{
+  for (guint i = 0; i < conversion->outputs->len; i++)
+    if (strcmp (g_array_index (conversion->outputs, WeftConversionOutput, i).name, name) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* What the outputs of a conversion are packed to in the end. */
+static void
+add_packed (JsonBuilder *builder, WeftLoadPlan *self, const WeftConversion *conversion)
+{
+  json_builder_set_member_name (builder, "packed");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < self->quantized->len; i++)
+    {
+      WeftPackedWeight *weight = self->quantized->pdata[i];
+
+      for (guint k = 0; is_output (conversion, weft_packed_weight_get_name (weight))
+                        && k < weft_packed_weight_get_n_parts (weight);
+           k++)
+        {
+          const gchar *role = weft_packed_weight_get_role (weight, k);
+
+          json_builder_begin_object (builder);
+          add_member_string (builder, "name", weft_packed_weight_get_key (weight, role));
+          add_tensor (builder, weft_packed_weight_get_tensor (weight, role));
+          add_member_string (builder, "scheme", weft_packed_weight_get_scheme (weight));
+          add_member_string (builder, "role", role);
+          json_builder_end_object (builder);
+        }
+    }
+  json_builder_end_array (builder);
+}
+
+static void
+add_history (JsonBuilder *builder, WeftLoadPlan *self, const gchar *key, WeftConversion *conversion)
+{
+  g_autoptr (GArray) sources = NULL;
+  guint position;
+
+  add_outputs (builder, conversion);
+  if (weft_state_dict_find (self->outputs, key, &position) && self->stages->len > 0)
+    sources = list_sources (self, position);
+  add_conversion (builder, self, conversion, sources, TRUE);
+  if (sources != NULL)
+    add_stages (builder, self, position);
+  if (self->quantizer != NULL)
+    add_packed (builder, self, conversion);
+}
+
 /**
  * weft_load_plan_explain:
  * @self: a plan
@@ -381,7 +507,8 @@ find_conversion (WeftLoadPlan *self, const gchar *key, gboolean *is_source)
  * @error: return location
  *
  * Returns: (transfer full): an object: `key`, `is_source`, `rules` (each rule tried on the published key, and what came of
- *   it), and of its conversion `operations`, `outputs` and `sources` with file and offset
+ *   it), and of its conversion `operations`, `outputs`, `sources` with file and offset, and where weights are quantized
+ *   what the outputs are `packed` to; a part of a packed weight has a `scheme` and a `role`
  * Errors: %WEFT_ERROR_MISSING if neither side has such a name
  * Since: 1.0
  */
@@ -389,11 +516,10 @@ JsonNode *
 weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
-  g_autoptr (GArray) sources = NULL;
+  g_autofree gchar *dense_name = find_dense_name (self, key);
+  const gchar *published = dense_name != NULL ? dense_name : key;
   gboolean is_source;
-  guint position;
-  WeftConversion *conversion = find_conversion (self, key, &is_source);
-  const gchar *published = key;
+  WeftConversion *conversion = find_conversion (self, published, &is_source);
 
   if (conversion == NULL && !is_source)
     {
@@ -414,25 +540,7 @@ weft_load_plan_explain (WeftLoadPlan *self, const gchar *key, GError **error)
   if (!add_trials (builder, self, published, error))
     return NULL;
   if (conversion != NULL)
-    {
-      json_builder_set_member_name (builder, "outputs");
-      json_builder_begin_array (builder);
-      for (guint i = 0; i < conversion->outputs->len; i++)
-        {
-          const WeftConversionOutput *output = &g_array_index (conversion->outputs, WeftConversionOutput, i);
-
-          json_builder_begin_object (builder);
-          add_member_string (builder, "name", output->name);
-          add_tensor (builder, output->tensor);
-          json_builder_end_object (builder);
-        }
-      json_builder_end_array (builder);
-      if (weft_state_dict_find (self->outputs, key, &position) && self->stages->len > 0)
-        sources = list_sources (self, position);
-      add_conversion (builder, self, conversion, sources, TRUE);
-      if (sources != NULL)
-        add_stages (builder, self, position);
-    }
+    add_history (builder, self, key, conversion);
   json_builder_end_object (builder);
   return json_builder_get_root (builder);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pipeline/weft-load-options.h"
+#include "pipeline/weft-load-options-private.h"
 
 #include <string.h>
+
+/* More ranks than any job has. */
+#define MAX_WORLD_SIZE 65536
 
 struct _WeftLoadOptions
 {
@@ -27,6 +30,9 @@ struct _WeftLoadOptions
   gchar *scheme;               /* (nullable) */
   JsonNode *scheme_parameters; /* (nullable) */
   GPtrArray *dense_modules;
+  WeftMesh mesh; /* without sizes: the whole model is wanted */
+  guint rank;
+  WeftParallelPlan *parallel_plan; /* (nullable) */
 };
 
 G_DEFINE_FINAL_TYPE (WeftLoadOptions, weft_load_options, G_TYPE_OBJECT)
@@ -42,6 +48,7 @@ weft_load_options_finalize (GObject *object)
   g_free (self->scheme);
   g_clear_pointer (&self->scheme_parameters, json_node_unref);
   g_ptr_array_unref (self->dense_modules);
+  g_clear_object (&self->parallel_plan);
   g_clear_object (&self->key_mapping);
   g_clear_object (&self->mapping);
   g_clear_object (&self->registry);
@@ -389,13 +396,19 @@ weft_load_options_set_quantization (WeftLoadOptions *self, const gchar *scheme, 
  * weft_load_options_add_dense_module:
  * @self: options
  * @entry: modules that are left dense, as weft_quantization_config_matches_module() reads it
+ * @error: return location
  *
+ * Returns: whether the entry can be read
+ * Errors: those of weft_quantization_config_check_entry()
  * Since: 1.0
  */
-void
-weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry)
+gboolean
+weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry, GError **error)
 {
+  if (!weft_quantization_config_check_entry (entry, error))
+    return FALSE;
   g_ptr_array_add (self->dense_modules, g_strdup (entry));
+  return TRUE;
 }
 
 /**
@@ -647,4 +660,163 @@ WeftPlanOverrides *
 weft_load_options_get_plan_overrides (WeftLoadOptions *self)
 {
   return self->overrides;
+}
+
+static gboolean
+check_world_size (guint64 world_size, guint rank, GError **error)
+{
+  if (world_size == 0 || world_size > MAX_WORLD_SIZE)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "expected from 1 to %d ranks, found %" G_GUINT64_FORMAT, MAX_WORLD_SIZE, world_size);
+      return FALSE;
+    }
+  if (rank < world_size)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "there is no rank %u among %" G_GUINT64_FORMAT "; ranks count from 0", rank, world_size);
+  return FALSE;
+}
+
+/**
+ * weft_load_options_set_parallel:
+ * @self: options
+ * @tp_size: over how many ranks tensors are cut; 1: they are not
+ * @ep_size: over how many ranks experts are spread; 1: they are cut as other tensors are
+ * @rank: whose part is loaded, from 0 up to the larger of the sizes
+ * @error: return location
+ *
+ * Loads what one rank of several holds: outputs are slices of the converted tensors, and only their bytes are read. Tensors are
+ * cut over @tp_size neighbouring ranks, experts over @ep_size.
+ *
+ * Returns: whether the sizes fit
+ * Errors: %WEFT_ERROR_ARGUMENT if @ep_size is neither 1 nor a multiple of @tp_size, or there is no such rank
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_set_parallel (WeftLoadOptions *self, guint tp_size, guint ep_size, guint rank,
+                                GError **error)
+{
+  guint world_size = MAX (tp_size, ep_size);
+
+  if (!check_world_size (tp_size == 0 || ep_size == 0 ? 0 : world_size, rank, error))
+    return FALSE;
+  if (ep_size > 1 && ep_size % tp_size != 0)
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+          "experts over %u ranks and tensors over %u do not make one mesh; the first has to be a multiple of "
+          "the second",
+          ep_size, tp_size);
+      return FALSE;
+    }
+  self->mesh = (WeftMesh){ { world_size }, 1, tp_size, ep_size };
+  self->rank = rank;
+  return TRUE;
+}
+
+/**
+ * weft_load_options_set_mesh:
+ * @self: options
+ * @sizes: (array length=n_sizes): the sizes of a mesh of ranks, outermost first
+ * @n_sizes: how many dimensions it has, up to 4
+ * @rank: whose part is loaded; ranks count row by row
+ * @error: return location
+ *
+ * As weft_load_options_set_parallel(), for plans that write placements out for each dimension of a mesh. What a style cuts is cut
+ * over the innermost dimension.
+ *
+ * Returns: whether there is such a mesh and such a rank
+ * Errors: %WEFT_ERROR_ARGUMENT if there is none
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_set_mesh (WeftLoadOptions *self, const guint *sizes, gsize n_sizes, guint rank,
+                            GError **error)
+{
+  WeftMesh mesh = { { 0 }, (guint) n_sizes, 1, 1 };
+  guint64 world_size = n_sizes > 0 && n_sizes <= WEFT_MAX_MESH ? 1 : 0;
+
+  for (gsize i = 0; world_size > 0 && world_size <= MAX_WORLD_SIZE && i < n_sizes; i++)
+    {
+      mesh.sizes[i] = sizes[i];
+      world_size *= sizes[i];
+    }
+  if (!check_world_size (world_size, rank, error))
+    return FALSE;
+  mesh.tp_size = sizes[n_sizes - 1];
+  self->mesh = mesh;
+  self->rank = rank;
+  return TRUE;
+}
+
+/**
+ * weft_load_options_set_parallel_plan:
+ * @self: options
+ * @plan: (nullable): rules that are tried before those that come with the model; a plan without rules clears these
+ *
+ * Since: 1.0
+ */
+void
+weft_load_options_set_parallel_plan (WeftLoadOptions *self, WeftParallelPlan *plan)
+{
+  g_set_object (&self->parallel_plan, plan);
+}
+
+const WeftMesh *
+weft_load_options_get_mesh (WeftLoadOptions *self)
+{
+  return self->mesh.n_sizes > 0 ? &self->mesh : NULL;
+}
+
+/**
+ * weft_load_options_is_parallel:
+ * @self: options
+ *
+ * Returns: whether the part of one rank is loaded
+ * Since: 1.0
+ */
+gboolean
+weft_load_options_is_parallel (WeftLoadOptions *self)
+{
+  return self->mesh.n_sizes > 0;
+}
+
+/**
+ * weft_load_options_get_world_size:
+ * @self: options
+ *
+ * Returns: how many ranks there are; 1 if nobody said
+ * Since: 1.0
+ */
+guint
+weft_load_options_get_world_size (WeftLoadOptions *self)
+{
+  return self->mesh.n_sizes > 0 ? weft_mesh_get_world_size (&self->mesh) : 1;
+}
+
+/**
+ * weft_load_options_get_rank:
+ * @self: options
+ *
+ * Returns: whose part is loaded
+ * Since: 1.0
+ */
+guint
+weft_load_options_get_rank (WeftLoadOptions *self)
+{
+  return self->rank;
+}
+
+/**
+ * weft_load_options_get_parallel_plan:
+ * @self: options
+ *
+ * Returns: (transfer none) (nullable): the rules of the caller
+ * Since: 1.0
+ */
+WeftParallelPlan *
+weft_load_options_get_parallel_plan (WeftLoadOptions *self)
+{
+  return self->parallel_plan;
 }

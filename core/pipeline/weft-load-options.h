@@ -6,6 +6,7 @@
 #include "mapping/weft-mapping.h"
 #include "mapping/weft-mapping-registry.h"
 #include "model/weft-module-tree.h"
+#include "parallel/weft-parallel-plan.h"
 #include "quantize/weft-quantization-config.h"
 
 G_BEGIN_DECLS
@@ -74,12 +75,19 @@ WEFT_PUBLIC void weft_load_options_set_is_dequantized (WeftLoadOptions *self, gb
 WEFT_PUBLIC void weft_load_options_set_dense_dtype (WeftLoadOptions *self, WeftDtype dtype);
 WEFT_PUBLIC void weft_load_options_set_quantization (WeftLoadOptions *self, const gchar *scheme,
                                                      JsonNode *parameters);
-WEFT_PUBLIC void weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry);
+WEFT_PUBLIC gboolean weft_load_options_add_dense_module (WeftLoadOptions *self, const gchar *entry,
+                                                         GError **error);
 WEFT_PUBLIC void weft_load_options_set_is_hashed (WeftLoadOptions *self, gboolean is_hashed);
 
 WEFT_PUBLIC void weft_load_options_set_fusion_config (WeftLoadOptions *self, JsonNode *fusion_config,
                                                       const gchar *where);
 WEFT_PUBLIC void weft_load_options_set_plan_overrides (WeftLoadOptions *self, WeftPlanOverrides *overrides);
+
+WEFT_PUBLIC gboolean weft_load_options_set_parallel (WeftLoadOptions *self, guint tp_size, guint ep_size,
+                                                     guint rank, GError **error);
+WEFT_PUBLIC gboolean weft_load_options_set_mesh (WeftLoadOptions *self, const guint *sizes, gsize n_sizes,
+                                                 guint rank, GError **error);
+WEFT_PUBLIC void weft_load_options_set_parallel_plan (WeftLoadOptions *self, WeftParallelPlan *plan);
 
 WEFT_PUBLIC const gchar *weft_load_options_get_dtype (WeftLoadOptions *self);
 WEFT_PUBLIC WeftTransformList *weft_load_options_get_key_mapping (WeftLoadOptions *self);
@@ -102,6 +110,10 @@ WEFT_PUBLIC gboolean weft_load_options_get_is_hashed (WeftLoadOptions *self);
 WEFT_PUBLIC JsonNode *weft_load_options_get_fusion_config (WeftLoadOptions *self);
 WEFT_PUBLIC const gchar *weft_load_options_get_fusion_where (WeftLoadOptions *self);
 WEFT_PUBLIC WeftPlanOverrides *weft_load_options_get_plan_overrides (WeftLoadOptions *self);
+WEFT_PUBLIC gboolean weft_load_options_is_parallel (WeftLoadOptions *self);
+WEFT_PUBLIC guint weft_load_options_get_world_size (WeftLoadOptions *self);
+WEFT_PUBLIC guint weft_load_options_get_rank (WeftLoadOptions *self);
+WEFT_PUBLIC WeftParallelPlan *weft_load_options_get_parallel_plan (WeftLoadOptions *self);
 
 WEFT_PUBLIC WeftTransformList *weft_load_options_assemble (WeftLoadOptions *self, JsonNode *config,
                                                            const gchar *where, GError **error);

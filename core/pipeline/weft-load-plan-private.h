@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fusion/weft-replacement-executor.h"
+#include "parallel/weft-sharding-internal.h"
 #include "pipeline/weft-load-plan.h"
 #include "pipeline/weft-tied-names-private.h"
 #include "quantize/weft-packed-weights.h"
@@ -60,6 +61,11 @@ struct _WeftLoadPlan
   /* For each input of the first stage the conversion that makes it; NULL if there is no stage. */
   GPtrArray *runtime_conversions;
   WeftStateDict *outputs;
+  /* How the outputs are spread over ranks; NULL: they are not. Then `outputs` are what one rank holds, and these the whole tensors and
+   * their conversions. */
+  WeftSharding *sharding;
+  WeftStateDict *whole;
+  GPtrArray *whole_conversions;
   /* Names that a conversion gives and the caller wants left out. */
   GHashTable *left_out;
   WeftLoadReport *report;

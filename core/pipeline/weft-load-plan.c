@@ -11,9 +11,11 @@
 #include "pipeline/weft-fit-private.h"
 #include "pipeline/weft-ignore-list-private.h"
 #include "pipeline/weft-fusion-stages-private.h"
+#include "pipeline/weft-gguf-rules-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
+#include "pipeline/weft-slice-stage-private.h"
 #include "transform/weft-stage-internal.h"
 
 /* How many files a finding names before the rest is counted. */
@@ -54,6 +56,9 @@ weft_load_plan_finalize (GObject *object)
   g_clear_pointer (&self->conversions, g_ptr_array_unref);
   g_clear_pointer (&self->carried, g_ptr_array_unref);
   g_clear_object (&self->outputs);
+  g_clear_pointer (&self->sharding, weft_sharding_free);
+  g_clear_object (&self->whole);
+  g_clear_pointer (&self->whole_conversions, g_ptr_array_unref);
   g_clear_object (&self->report);
   g_clear_object (&self->value_report);
   g_clear_pointer (&self->lossy_by_values, g_hash_table_unref);
@@ -114,7 +119,7 @@ take_target_names (WeftLoadPlan *self)
 {
   const gchar *const *names = weft_load_options_get_target_names (self->options);
 
-  self->model_keys = g_hash_table_new (g_str_hash, g_str_equal);
+  self->model_keys = g_hash_table_new (weft_text_hash, g_str_equal);
   for (guint i = 0; names[i] != NULL; i++)
     g_hash_table_add (self->model_keys, (gpointer) names[i]);
 }
@@ -134,6 +139,22 @@ take_tree (WeftLoadPlan *self, GError **error)
   return self->ignored_unexpected != NULL;
 }
 
+/* Names that stay as they are published are not judged by those of the model. */
+static gboolean
+keeps_names (WeftLoadPlan *self)
+{
+  return (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_KEEP_NAMES) != 0;
+}
+
+/* NULL: the checkpoint is no GGUF file. */
+static WeftGgufFile *
+get_gguf (WeftLoadPlan *self)
+{
+  return weft_checkpoint_get_n_shards (self->checkpoint) > 0
+             ? weft_shard_get_gguf (weft_checkpoint_get_shard (self->checkpoint, 0))
+             : NULL;
+}
+
 static gboolean
 find_model (WeftLoadPlan *self, GError **error)
 {
@@ -142,7 +163,10 @@ find_model (WeftLoadPlan *self, GError **error)
       g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
   g_autoptr (GError) local_error = NULL;
 
-  self->config = config != NULL ? json_node_ref (config) : NULL;
+  if (config != NULL)
+    self->config = json_node_ref (config);
+  else if (get_gguf (self) != NULL)
+    self->config = weft_gguf_rules_dup_config (get_gguf (self));
   self->tree = weft_caller_find_model (self->options, config, where, &self->open_reason, &local_error);
   if (local_error != NULL)
     {
@@ -151,7 +175,8 @@ find_model (WeftLoadPlan *self, GError **error)
     }
   if (weft_load_options_get_target_names (self->options) != NULL)
     take_target_names (self);
-  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree) && !take_tree (self, error))
+  else if (self->tree != NULL && weft_module_tree_has_tensors (self->tree) && !keeps_names (self)
+           && !take_tree (self, error))
     return FALSE;
   return weft_load_plan_prepare_dtypes (self, error);
 }
@@ -200,12 +225,17 @@ find_transforms (WeftLoadPlan *self, GError **error)
 {
   g_auto (GStrv) custom = NULL;
 
-  if ((weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_KEEP_NAMES) != 0)
+  if (keeps_names (self))
     {
       self->transforms = weft_transform_list_new ();
       return TRUE;
     }
   self->registry = weft_caller_find_registry (self->options, error);
+  if (self->registry != NULL && get_gguf (self) != NULL && is_looked_up (self))
+    {
+      self->transforms = weft_gguf_rules_assemble (self, get_gguf (self), error);
+      return self->transforms != NULL;
+    }
   self->transforms = self->registry != NULL
                          ? weft_caller_find_rules (self->options, self->registry, self->tree, error)
                          : NULL;
@@ -514,13 +544,6 @@ check_no_codes (WeftLoadPlan *self, GError **error)
   return TRUE;
 }
 
-static gboolean
-is_gguf (WeftLoadPlan *self)
-{
-  return weft_checkpoint_get_n_shards (self->checkpoint) > 0
-         && weft_shard_get_gguf (weft_checkpoint_get_shard (self->checkpoint, 0)) != NULL;
-}
-
 /* What of the checkpoint is packed. */
 static gboolean
 find_packed (WeftLoadPlan *self, GError **error)
@@ -702,7 +725,7 @@ finish_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext
       g_prefix_error (error, "%s: '%s': ", rule, conversion->layer);
       return FALSE;
     }
-  if (conversion->proof != WEFT_PROOF_LOSSY && is_gguf (self))
+  if (conversion->proof != WEFT_PROOF_LOSSY && get_gguf (self) != NULL)
     weft_conversion_set_lossy (conversion, "it comes from a GGUF file, and none is written");
   if (conversion->proof == WEFT_PROOF_LOSSY)
     weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer,
@@ -937,10 +960,10 @@ compile (WeftLoadPlan *self, GError **error)
     find_missing (self);
   else if (self->model_keys != NULL)
     find_missing_names (self);
-  else
+  else if (!keeps_names (self))
     note_open_mode (self);
   return refuse_fusing_codes (self, error) && weft_fusion_stages_apply (self, error)
-         && weft_quantize_stage_run (self, error);
+         && weft_quantize_stage_run (self, error) && weft_slice_stage_run (self, error);
 }
 
 /**
@@ -1006,7 +1029,7 @@ check_given_rules_used (WeftLoadPlan *self, GError **error)
 static gboolean
 refuse_blocks (WeftLoadPlan *self, GError **error)
 {
-  if (!is_gguf (self) || self->packed == NULL || weft_load_plan_is_dequantized (self)
+  if (get_gguf (self) == NULL || self->packed == NULL || weft_load_plan_is_dequantized (self)
       || weft_packed_weights_get_n_packed (self->packed) == 0)
     return TRUE;
   g_set_error (
@@ -1135,10 +1158,36 @@ weft_load_plan_get_checkpoint (WeftLoadPlan *self)
 }
 
 /**
+ * weft_load_plan_get_options:
+ * @self: a plan
+ *
+ * Returns: (transfer none): how it loads
+ * Since: 1.0
+ */
+WeftLoadOptions *
+weft_load_plan_get_options (WeftLoadPlan *self)
+{
+  return self->options;
+}
+
+/**
+ * weft_load_plan_get_whole_outputs:
+ * @self: a plan
+ *
+ * Returns: (transfer none): what all ranks hold together, lazy; of a plan that is not for one rank of several, its outputs
+ * Since: 1.0
+ */
+WeftStateDict *
+weft_load_plan_get_whole_outputs (WeftLoadPlan *self)
+{
+  return self->whole != NULL ? self->whole : self->outputs;
+}
+
+/**
  * weft_load_plan_get_outputs:
  * @self: a plan
  *
- * Returns: (transfer none): the runtime's tensors, lazy
+ * Returns: (transfer none): the runtime's tensors, lazy; what one rank holds of them if the options ask for that
  * Since: 1.0
  */
 WeftStateDict *

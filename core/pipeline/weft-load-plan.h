@@ -34,7 +34,9 @@ WEFT_PUBLIC gboolean weft_load_plan_execute_full (WeftLoadPlan *self, WeftSink *
                                                   GError **error);
 
 WEFT_PUBLIC WeftCheckpoint *weft_load_plan_get_checkpoint (WeftLoadPlan *self);
+WEFT_PUBLIC WeftLoadOptions *weft_load_plan_get_options (WeftLoadPlan *self);
 WEFT_PUBLIC WeftStateDict *weft_load_plan_get_outputs (WeftLoadPlan *self);
+WEFT_PUBLIC WeftStateDict *weft_load_plan_get_whole_outputs (WeftLoadPlan *self);
 WEFT_PUBLIC WeftLoadReport *weft_load_plan_get_report (WeftLoadPlan *self);
 WEFT_PUBLIC WeftTransformList *weft_load_plan_get_transforms (WeftLoadPlan *self);
 WEFT_PUBLIC WeftModuleTree *weft_load_plan_get_module_tree (WeftLoadPlan *self);

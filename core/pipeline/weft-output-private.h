@@ -10,5 +10,8 @@
 gboolean weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable *cancellable,
                               GError **error);
 
+/* The files of all that the ranks of a plan hold together. */
+WeftShardLayout *weft_output_lay_out_whole (WeftLoadPlan *plan, GError **error);
+
 /* The published tensors as the parameters that inverse ops ask for. */
 WeftOpContext *weft_make_published_facts (WeftStateDict *published, JsonNode *config);

@@ -7,42 +7,53 @@
 #include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-provenance-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
+#include "pipeline/weft-slice-record-private.h"
 #include "quantize/weft-quantization-config-internal.h"
 
 /* Each output goes to the shard of its first source. */
 static WeftShardLayout *
-lay_out_by_source (WeftLoadPlan *plan, GError **error)
+lay_out_by_source (WeftLoadPlan *plan, WeftStateDict *outputs, GPtrArray *conversions, GError **error)
 {
-  guint n = weft_state_dict_get_n_tensors (plan->outputs);
+  guint n = weft_state_dict_get_n_tensors (outputs);
   guint n_shards = weft_checkpoint_get_n_shards (plan->checkpoint);
   g_autofree guint *shards = g_new0 (guint, MAX (n, 1));
   g_autoptr (GPtrArray) metadata = g_ptr_array_new ();
 
   for (guint i = 0; i < n; i++)
     {
-      WeftConversion *conversion = plan->output_conversions->pdata[i];
+      WeftConversion *conversion = conversions->pdata[i];
 
       shards[i] = weft_load_plan_get_source_shard (
           plan, g_array_index (conversion->sources, WeftConversionSource, 0).position);
     }
   for (guint i = 0; i < n_shards; i++)
     g_ptr_array_add (metadata, weft_shard_get_metadata (weft_checkpoint_get_shard (plan->checkpoint, i)));
-  return weft_shard_layout_new_assigned (plan->outputs, shards, n, metadata,
+  return weft_shard_layout_new_assigned (outputs, shards, n, metadata,
                                          weft_checkpoint_get_index_metadata (plan->checkpoint), error);
 }
 
 static WeftShardLayout *
-lay_out (WeftLoadPlan *plan, GError **error)
+lay_out (WeftLoadPlan *plan, WeftStateDict *outputs, GPtrArray *conversions, GError **error)
 {
+  g_autoptr (WeftShardLayout) layout = NULL;
   guint64 max_shard_bytes = weft_load_options_get_max_shard_bytes (plan->options);
   GHashTable *metadata = weft_checkpoint_get_n_shards (plan->checkpoint) > 0
                              ? weft_shard_get_metadata (weft_checkpoint_get_shard (plan->checkpoint, 0))
                              : NULL;
 
-  if (max_shard_bytes == 0)
-    return lay_out_by_source (plan, error);
-  return weft_shard_layout_new_by_size (plan->outputs, max_shard_bytes, metadata,
-                                        weft_checkpoint_get_index_metadata (plan->checkpoint), error);
+  layout = max_shard_bytes == 0
+               ? lay_out_by_source (plan, outputs, conversions, error)
+               : weft_shard_layout_new_by_size (outputs, max_shard_bytes, metadata,
+                                                weft_checkpoint_get_index_metadata (plan->checkpoint), error);
+  if (layout != NULL && plan->file_name != NULL)
+    weft_shard_layout_set_single_name (layout, plan->file_name);
+  return g_steal_pointer (&layout);
+}
+
+WeftShardLayout *
+weft_output_lay_out_whole (WeftLoadPlan *plan, GError **error)
+{
+  return lay_out (plan, plan->whole, plan->whole_conversions, error);
 }
 
 /* What --resume compares: the record holds all that a plan is made of. */
@@ -120,17 +131,16 @@ weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable
   if (!weft_safetensors_sink_set_source (sink, plan->checkpoint, error)
       || weft_load_plan_check_values (plan, cancellable, error) == NULL)
     return FALSE;
-  layout = lay_out (plan, error);
+  layout = lay_out (plan, plan->outputs, plan->output_conversions, error);
   if (layout == NULL)
     return FALSE;
-  if (plan->file_name != NULL)
-    weft_shard_layout_set_single_name (layout, plan->file_name);
   weft_safetensors_sink_set_layout (sink, layout);
   if (!replace_config (plan, error))
     return FALSE;
   if (weft_load_plan_is_dequantized (plan))
     weft_safetensors_sink_leave_out (sink, WEFT_MODELOPT_FILE_NAME);
-  provenance = weft_provenance_write (plan, cancellable, error);
+  provenance = plan->sharding != NULL ? weft_slice_record_write (plan, cancellable, error)
+                                      : weft_provenance_write (plan, cancellable, error);
   if (provenance == NULL)
     return FALSE;
   fingerprint = hash_plan (provenance);

@@ -136,10 +136,7 @@ weft_quantize_stage_run (WeftLoadPlan *plan, GError **error)
           ok = add_part (plan, outputs, conversions, name, tensor, conversion, error);
         }
       if (!ok)
-        {
-          g_prefix_error (error, "'%s': ", name);
-          return FALSE;
-        }
+        return FALSE;
     }
   if (plan->quantized->len == 0)
     return refuse_nothing (plan, error);
@@ -217,38 +214,45 @@ rename_list (WeftTransformList *rules, JsonArray *array)
   return is_changed ? g_string_free (g_steal_pointer (&json), FALSE) : NULL;
 }
 
-/* Lists of modules, members of the object at @path (NULL: there are none), get the names that the modules have in the output. */
+/* The list of modules @name of the object at @path, if there is one, gets the names that they have in the output. */
+static gboolean
+rename_member (WeftTransformList *rules, JsonNode *root, const gchar *path, const gchar *name,
+               const gchar *where, gchar **text, GError **error)
+{
+  g_autofree gchar *list_path = g_strconcat (path, ".", name, NULL);
+  JsonNode *node = weft_json_lookup (root, list_path);
+  g_autofree gchar *value =
+      node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? rename_list (rules, json_node_get_array (node)) : NULL;
+  gchar *edited;
+
+  if (value == NULL)
+    return TRUE;
+  edited = weft_json_replace_member (*text, list_path, value, where, error);
+  if (edited == NULL)
+    return FALSE;
+  g_free (*text);
+  *text = edited;
+  return TRUE;
+}
+
+/* All lists of modules of the object at @path (NULL: there are none). */
 static gchar *
 rename_lists (WeftLoadPlan *plan, const gchar *text, const gchar *path, const gchar *where, GError **error)
 {
-  static const gchar *const lists[] = {
-    "modules_to_not_convert", "ignored_layers",        "ignore",
-    "exclude_modules",        "llm_int8_skip_modules", "modules_to_convert"
-  };
   g_autoptr (WeftTransformList) rules = weft_transform_list_copy (plan->transforms, error);
   g_autoptr (JsonNode) root = rules != NULL ? weft_json_parse (text, -1, where, error) : NULL;
   g_autofree gchar *edited = g_strdup (text);
 
   if (root == NULL)
     return NULL;
-  for (guint i = 0; path != NULL && i < G_N_ELEMENTS (lists); i++)
-    {
-      g_autofree gchar *list_path = g_strconcat (path, ".", lists[i], NULL);
-      JsonNode *node = weft_json_lookup (root, list_path);
-      g_autofree gchar *value = node != NULL && JSON_NODE_HOLDS_ARRAY (node)
-                                    ? rename_list (rules, json_node_get_array (node))
-                                    : NULL;
-      gchar *next;
-
-      if (value == NULL)
-        continue;
-      next = weft_json_replace_member (edited, list_path, value, where, error);
-      if (next == NULL)
-        return NULL;
-      g_free (edited);
-      edited = next;
-    }
-  return g_steal_pointer (&edited);
+  if (path == NULL)
+    return g_steal_pointer (&edited);
+  for (guint i = 0; weft_quantization_config_skip_lists[i] != NULL; i++)
+    if (!rename_member (rules, root, path, weft_quantization_config_skip_lists[i], where, &edited, error))
+      return NULL;
+  return rename_member (rules, root, path, "modules_to_convert", where, &edited, error)
+             ? g_steal_pointer (&edited)
+             : NULL;
 }
 
 static gchar *

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What headers do not tell of a plan: whether dropped elements are zero, and tied tensors equal. */
+/* What headers do not tell of a plan: whether dropped elements are zero, tied tensors equal, and scales numbers. */
+#include <string.h>
+
 #include "pipeline/weft-load-plan-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-tensor-pair-private.h"
@@ -113,14 +115,85 @@ check_ties (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
   return TRUE;
 }
 
+/* Bytes of exponents that are looked at together. */
+#define EXPONENT_BYTES (1024 * 1024)
+#define EXPONENT_NAN 255
+
+static gboolean
+count_nans (WeftTensor *exponents, guint64 *n_nans, GCancellable *cancellable, GError **error)
+{
+  const gint64 n = weft_tensor_get_n_elements (exponents);
+  g_autoptr (WeftTensor) flat = weft_tensor_reshape (exponents, &n, 1, error);
+
+  *n_nans = 0;
+  for (gint64 start = 0; flat != NULL && start < n; start += EXPONENT_BYTES)
+    {
+      g_autoptr (WeftTensor) part =
+          weft_tensor_slice (flat, 0, start, MIN (EXPONENT_BYTES, n - start), error);
+      g_autoptr (GBytes) bytes = part != NULL ? weft_tensor_read (part, cancellable, error) : NULL;
+      const guint8 *codes = bytes != NULL ? g_bytes_get_data (bytes, NULL) : NULL;
+
+      if (codes == NULL)
+        return FALSE;
+      for (gsize i = 0; i < g_bytes_get_size (bytes); i++)
+        *n_nans += codes[i] == EXPONENT_NAN;
+    }
+  return flat != NULL;
+}
+
+static gboolean
+check_exponents (WeftLoadPlan *plan, WeftPackedWeight *weight, const gchar *role, GCancellable *cancellable,
+                 GError **error)
+{
+  const gchar *key = weft_packed_weight_get_key (weight, role);
+  g_autofree gchar *detail = NULL;
+  guint64 n_nans;
+
+  if (!count_nans (weft_packed_weight_get_tensor (weight, role), &n_nans, cancellable, error))
+    {
+      g_prefix_error (error, "'%s': ", key);
+      return FALSE;
+    }
+  if (n_nans == 0)
+    return TRUE;
+  detail =
+      g_strdup_printf ("%" G_GUINT64_FORMAT
+                       " of its exponents are 255, which is no number: the values of their blocks are NaN",
+                       n_nans);
+  weft_load_report_add (plan->value_report, WEFT_FINDING_NOTE, key, detail);
+  return TRUE;
+}
+
+/* Scales of weights that are dequantized. */
+static gboolean
+check_scales (WeftLoadPlan *plan, GCancellable *cancellable, GError **error)
+{
+  guint n = weft_load_plan_is_dequantized (plan) ? weft_state_dict_get_n_tensors (plan->published) : 0;
+
+  for (guint i = 0; i < n; i++)
+    {
+      WeftPackedWeight *weight = weft_packed_weights_get_weight (plan->packed, i);
+
+      for (guint k = 0; weight != NULL && k < weft_packed_weight_get_n_parts (weight); k++)
+        {
+          const gchar *role = weft_packed_weight_get_role (weight, k);
+
+          if (weft_packed_weight_has_exponents (weight, role)
+              && !check_exponents (plan, weight, role, cancellable, error))
+            return FALSE;
+        }
+    }
+  return TRUE;
+}
+
 /**
  * weft_load_plan_check_values:
  * @self: a plan
  * @cancellable: (nullable): stops the work
  * @error: return location
  *
- * Looks at values where headers do not tell enough: elements that a conversion drops because they should be zero, and tensors that the
- * model ties and the checkpoint has twice. A load into files does this before it writes. It is done once, and leaves the
+ * Looks at values where headers do not tell enough: elements that a conversion drops because they should be zero, tensors that the
+ * model ties and the checkpoint has twice, and exponents that are no numbers among scales of weights that are dequantized. A load into files does this before it writes. It is done once, and leaves the
  * plan's own report as it is.
  *
  * Returns: (transfer none) (nullable): what was found: conversions that are not reversible after all, and notes
@@ -135,7 +208,8 @@ weft_load_plan_check_values (WeftLoadPlan *self, GCancellable *cancellable, GErr
   if (self->value_report != NULL)
     return self->value_report;
   self->value_report = weft_load_report_new ();
-  if (check_conditions (self, cancellable, error) && check_ties (self, cancellable, error))
+  if (check_conditions (self, cancellable, error) && check_ties (self, cancellable, error)
+      && check_scales (self, cancellable, error))
     return self->value_report;
   g_clear_object (&self->value_report);
   g_hash_table_remove_all (self->lossy_by_values);

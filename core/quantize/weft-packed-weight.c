@@ -13,6 +13,7 @@ typedef struct
   WeftTensor *tensor;
   gboolean has_block;
   gboolean allows_channels;
+  gboolean is_exponents;
   gint64 rows;
   gint64 columns;
 } Part;
@@ -434,6 +435,41 @@ weft_packed_weight_allows_channels (WeftPackedWeight *self, const gchar *role)
   const Part *part = find_part (self, role);
 
   return part != NULL && part->allows_channels;
+}
+
+/**
+ * weft_packed_weight_set_exponents:
+ * @self: a weight that is packed
+ * @role: role of a part of single bytes
+ *
+ * Says that the elements of a part are E8M0 exponents, whatever its dtype. Of these 255 is no number, and where values are
+ * looked at a weight that has it is reported.
+ *
+ * Since: 1.0
+ */
+void
+weft_packed_weight_set_exponents (WeftPackedWeight *self, const gchar *role)
+{
+  Part *part = find_part (self, role);
+
+  g_return_if_fail (part != NULL);
+  part->is_exponents = weft_dtype_get_bits (weft_tensor_get_dtype (part->tensor)) == 8;
+}
+
+/**
+ * weft_packed_weight_has_exponents:
+ * @self: a weight
+ * @role: role of a part
+ *
+ * Returns: whether its elements are E8M0 exponents
+ * Since: 1.0
+ */
+gboolean
+weft_packed_weight_has_exponents (WeftPackedWeight *self, const gchar *role)
+{
+  const Part *part = find_part (self, role);
+
+  return part != NULL && part->is_exponents;
 }
 
 /**

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A word on quantisation that does not stand in config.json. Internal to the library: not installed. */
+/* What the library alone asks of a config, and a word on quantisation that does not stand in config.json. Internal to the library: not installed. */
 #pragma once
 
 #include "quantize/weft-quantization-config.h"
@@ -8,6 +8,12 @@
 #define WEFT_MODELOPT_FILE_NAME "hf_quant_config.json"
 /* What of it is like a quantization_config. */
 #define WEFT_MODELOPT_MEMBER "quantization"
+
+/* The lists of modules that are left dense, as the methods call them; ends with NULL. */
+extern const gchar *const weft_quantization_config_skip_lists[];
+
+/* Whether every entry of these lists can be read: one that cannot would match nothing. */
+gboolean weft_quantization_config_check_skip_lists (WeftQuantizationConfig *self, GError **error);
 
 /* Reads that file, if config.json says nothing. A file that is not there, or says nothing, is no error. */
 gboolean weft_quantization_config_read_modelopt (WeftQuantizationConfig *self, const gchar *folder,

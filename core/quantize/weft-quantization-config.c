@@ -354,6 +354,66 @@ weft_quantization_config_lookup_boolean (WeftQuantizationConfig *self, const gch
   return node != NULL ? json_node_get_boolean (node) : fallback;
 }
 
+#define REGEX_PREFIX "re:"
+
+/* The regular expression of an entry that is one, or has a `*`. */
+static GRegex *
+compile_entry (const gchar *entry, GError **error)
+{
+  g_autoptr (GString) escaped = NULL;
+  g_autofree gchar *expression = NULL;
+  g_autofree gchar *text = NULL;
+
+  if (g_str_has_prefix (entry, REGEX_PREFIX))
+    {
+      expression = g_strdup_printf ("^(?:%s)", entry + strlen (REGEX_PREFIX));
+      return g_regex_new (expression, 0, 0, error);
+    }
+  text = g_regex_escape_string (entry, -1);
+  escaped = g_string_new (text);
+  g_string_replace (escaped, "\\*", ".*", 0);
+  expression = g_strdup_printf ("(?:^|\\.)(?:%s)$|^(?:%s)(?:\\.|$)", escaped->str, escaped->str);
+  return g_regex_new (expression, 0, 0, error);
+}
+
+static gboolean
+is_expression (const gchar *entry)
+{
+  return g_str_has_prefix (entry, REGEX_PREFIX) || strchr (entry, '*') != NULL;
+}
+
+/* Whether @path is @entry, or goes on or begins before it with a dot. */
+static gboolean
+matches_parts (const gchar *entry, const gchar *path)
+{
+  gsize n_entry = strlen (entry), n_path = strlen (path);
+
+  if (g_str_has_prefix (path, entry) && (path[n_entry] == '\0' || path[n_entry] == '.'))
+    return TRUE;
+  return n_path > n_entry && path[n_path - n_entry - 1] == '.' && g_str_has_suffix (path, entry);
+}
+
+/**
+ * weft_quantization_config_check_entry:
+ * @entry: an entry of a list of modules, as weft_quantization_config_matches_module() reads it
+ * @error: return location
+ *
+ * Returns: whether it can be read: an entry that cannot matches nothing
+ * Errors: %WEFT_ERROR_FORMAT if what follows `re:` is no regular expression
+ * Since: 1.0
+ */
+gboolean
+weft_quantization_config_check_entry (const gchar *entry, GError **error)
+{
+  g_autoptr (GError) cause = NULL;
+  g_autoptr (GRegex) regex = is_expression (entry) ? compile_entry (entry, &cause) : NULL;
+
+  if (cause != NULL)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "'%s' is no pattern of modules: %s", entry,
+                 cause->message);
+  return cause == NULL;
+}
+
 /**
  * weft_quantization_config_matches_module:
  * @entry: an entry of a list of modules: a path of whole parts, with `*` for any text, or a regular expression after `re:`
@@ -369,23 +429,53 @@ weft_quantization_config_lookup_boolean (WeftQuantizationConfig *self, const gch
 gboolean
 weft_quantization_config_matches_module (const gchar *entry, const gchar *path)
 {
-  g_autoptr (GString) expression = g_string_new (NULL);
-  g_autofree gchar *escaped = NULL;
+  g_autoptr (GRegex) regex = NULL;
 
-  if (g_str_has_prefix (entry, "re:"))
+  if (!is_expression (entry))
+    return matches_parts (entry, path);
+  regex = compile_entry (entry, NULL);
+  return regex != NULL && g_regex_match (regex, path, 0, NULL);
+}
+
+const gchar *const weft_quantization_config_skip_lists[] = {
+  "modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules", "llm_int8_skip_modules", NULL
+};
+
+typedef gboolean (*EntryPredicate) (const gchar *entry, gconstpointer argument);
+
+/* The first entry of the skip lists for which @predicate holds, with the name of its list; NULL if there is none. */
+static const gchar *
+find_entry (WeftQuantizationConfig *self, EntryPredicate predicate, gconstpointer argument,
+            const gchar **list_name)
+{
+  for (guint i = 0; weft_quantization_config_skip_lists[i] != NULL; i++)
     {
-      g_string_printf (expression, "^(?:%s)", entry + strlen ("re:"));
-      return g_regex_match_simple (expression->str, path, 0, 0);
+      JsonNode *node = weft_quantization_config_lookup (self, weft_quantization_config_skip_lists[i]);
+      JsonArray *array = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+
+      *list_name = weft_quantization_config_skip_lists[i];
+      for (guint k = 0; array != NULL && k < json_array_get_length (array); k++)
+        {
+          JsonNode *entry = json_array_get_element (array, k);
+
+          if (JSON_NODE_HOLDS_VALUE (entry) && json_node_get_value_type (entry) == G_TYPE_STRING
+              && predicate (json_node_get_string (entry), argument))
+            return json_node_get_string (entry);
+        }
     }
-  escaped = g_regex_escape_string (entry, -1);
-  g_string_append (expression, escaped);
-  g_string_replace (expression, "\\*", ".*", 0);
-  g_string_prepend (expression, "(?:^|\\.)(?:");
-  g_string_append (expression, ")$|^(?:");
-  g_string_append (expression, escaped);
-  g_string_replace (expression, "\\*", ".*", 0);
-  g_string_append (expression, ")(?:\\.|$)");
-  return g_regex_match_simple (expression->str, path, 0, 0);
+  return NULL;
+}
+
+static gboolean
+has_path (const gchar *entry, gconstpointer path)
+{
+  return weft_quantization_config_matches_module (entry, path);
+}
+
+static gboolean
+is_unreadable (const gchar *entry, gconstpointer argument)
+{
+  return !weft_quantization_config_check_entry (entry, NULL);
 }
 
 /**
@@ -401,22 +491,20 @@ weft_quantization_config_matches_module (const gchar *entry, const gchar *path)
 gboolean
 weft_quantization_config_is_module_skipped (WeftQuantizationConfig *self, const gchar *path)
 {
-  static const gchar *const lists[] = { "modules_to_not_convert", "ignored_layers", "ignore",
-                                        "exclude_modules", "llm_int8_skip_modules" };
+  const gchar *list_name;
 
-  for (guint i = 0; i < G_N_ELEMENTS (lists); i++)
-    {
-      JsonNode *node = weft_quantization_config_lookup (self, lists[i]);
-      JsonArray *array = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+  return find_entry (self, has_path, path, &list_name) != NULL;
+}
 
-      for (guint k = 0; array != NULL && k < json_array_get_length (array); k++)
-        {
-          JsonNode *entry = json_array_get_element (array, k);
+gboolean
+weft_quantization_config_check_skip_lists (WeftQuantizationConfig *self, GError **error)
+{
+  const gchar *list_name;
+  const gchar *entry = find_entry (self, is_unreadable, NULL, &list_name);
 
-          if (JSON_NODE_HOLDS_VALUE (entry) && json_node_get_value_type (entry) == G_TYPE_STRING
-              && weft_quantization_config_matches_module (json_node_get_string (entry), path))
-            return TRUE;
-        }
-    }
+  if (entry == NULL)
+    return TRUE;
+  weft_quantization_config_check_entry (entry, error);
+  g_prefix_error (error, "%s: ", list_name);
   return FALSE;
 }

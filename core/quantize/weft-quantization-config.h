@@ -51,6 +51,7 @@ WEFT_PUBLIC gboolean weft_quantization_config_lookup_boolean (WeftQuantizationCo
 /* Modules that are left dense. */
 WEFT_PUBLIC gboolean weft_quantization_config_is_module_skipped (WeftQuantizationConfig *self,
                                                                  const gchar *path);
+WEFT_PUBLIC gboolean weft_quantization_config_check_entry (const gchar *entry, GError **error);
 WEFT_PUBLIC gboolean weft_quantization_config_matches_module (const gchar *entry, const gchar *path);
 
 G_END_DECLS

@@ -445,6 +445,18 @@ check_result (WeftQuantizer *self, const gchar *slot, gboolean ok, GError *local
   return FALSE;
 }
 
+/* The same, of a slot that a weight is given to: an error that comes from a kernel does not know which. */
+static gboolean
+check_weight_result (WeftQuantizer *self, const gchar *slot, WeftPackedWeight *weight, gboolean ok,
+                     GError *local_error, GError **error)
+{
+  const gchar *name = weft_packed_weight_get_name (weight);
+
+  if (local_error != NULL && strstr (local_error->message, name) == NULL)
+    g_prefix_error (&local_error, "'%s': ", name);
+  return check_result (self, slot, ok, local_error, error);
+}
+
 static gboolean
 configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
 {
@@ -452,7 +464,8 @@ configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
   gboolean ok;
 
   g_set_object (&get_private (WEFT_QUANTIZER_BASE (self))->config, config);
-  ok = WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
+  ok = weft_quantization_config_check_skip_lists (config, &local_error)
+       && WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
   return check_result (self, "configure", ok, local_error, error);
 }
 
@@ -624,7 +637,7 @@ weft_quantizer_describe (WeftQuantizer *self, WeftPackedWeight *weight, GError *
   GError *local_error = NULL;
   gboolean ok = WEFT_QUANTIZER_GET_IFACE (self)->describe (self, weight, &local_error);
 
-  return check_result (self, "describe", ok, local_error, error);
+  return check_weight_result (self, "describe", weight, ok, local_error, error);
 }
 
 /**
@@ -645,7 +658,7 @@ weft_quantizer_dequantize (WeftQuantizer *self, WeftPackedWeight *weight, WeftDt
   g_autoptr (WeftTensor) dense =
       WEFT_QUANTIZER_GET_IFACE (self)->dequantize (self, weight, dtype, &local_error);
 
-  if (!check_result (self, "dequantize", dense != NULL, local_error, error))
+  if (!check_weight_result (self, "dequantize", weight, dense != NULL, local_error, error))
     return NULL;
   if (weft_tensor_get_dtype (dense) == dtype
       && weft_shape_equal (weft_tensor_get_shape (dense), weft_packed_weight_get_shape (weight)))
@@ -729,7 +742,7 @@ weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError *
   GError *local_error = NULL;
   gboolean ok = WEFT_QUANTIZER_GET_IFACE (self)->quantize (self, weight, &local_error);
 
-  if (!check_result (self, "quantize", ok, local_error, error))
+  if (!check_weight_result (self, "quantize", weight, ok, local_error, error))
     return FALSE;
   if (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES) != NULL)
     return check_way_back (self, weight, error);

@@ -6,7 +6,8 @@
 
 #include "tensor/weft-file.h"
 
-/* Reads consecutive bytes into several buffers, at most IOV_MAX of them; @vectors is used up. */
+/* Reads consecutive bytes into several buffers, at most IOV_MAX of them; @vectors is used up. Adds to
+ * @n_bytes_read what came from the file, which may be more. */
 gboolean weft_file_read_vectors (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_vectors,
-                                 GError **error);
+                                 guint64 *n_bytes_read, GError **error);
 void weft_file_count_bytes_read (WeftFile *self, guint64 n_bytes);

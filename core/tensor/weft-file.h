@@ -21,8 +21,10 @@ typedef struct _WeftFile WeftFile;
  * WeftIoBackend:
  * @WEFT_IO_BACKEND_PREAD: read with pread(2)
  * @WEFT_IO_BACKEND_MMAP: copy out of a mapping; a file truncated meanwhile is an error, not a signal
+ * @WEFT_IO_BACKEND_DIRECT: read past the page cache, in whole blocks of the disk; short reads, and those of file systems
+ *   that refuse, are as with pread
  *
- * How bytes of an input file are read. Both give equal bytes.
+ * How bytes of an input file are read. All give equal bytes.
  *
  * Since: 1.0
  */
@@ -30,6 +32,7 @@ typedef enum
 {
   WEFT_IO_BACKEND_PREAD,
   WEFT_IO_BACKEND_MMAP,
+  WEFT_IO_BACKEND_DIRECT,
 } WeftIoBackend;
 
 WEFT_PUBLIC GType weft_file_get_type (void);

@@ -125,8 +125,7 @@ weft_reader_flush (WeftReader *self, GError **error)
           end = run->offset + run->n_bytes;
           self->counters.n_bytes_kept += run->n_bytes;
         }
-      self->counters.n_bytes_read += end - start;
-      if (!weft_file_read_vectors (file, start, vectors, n_vectors, error))
+      if (!weft_file_read_vectors (file, start, vectors, n_vectors, &self->counters.n_bytes_read, error))
         {
           g_array_set_size (self->runs, 0);
           return FALSE;
@@ -243,7 +242,8 @@ fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError
   WeftFile *file = piece->base->file.file;
   guint64 offset = piece->base->file.offset + (guint64) piece->source * unit_bytes;
   gsize span = get_source_span (piece, unit_bytes);
-  guint8 *band;
+  struct iovec vector = { .iov_len = span };
+  const guint8 *band;
   gboolean ok;
 
   if (is_run (piece))
@@ -256,8 +256,9 @@ fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError
   if (span > self->limit)
     return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
                            fill_from_file, error);
-  band = take_scratch (self, span);
-  ok = weft_file_read (file, offset, band, span, error);
+  vector.iov_base = take_scratch (self, span);
+  band = vector.iov_base;
+  ok = weft_file_read_vectors (file, offset, &vector, 1, &self->counters.n_bytes_read, error);
   if (ok)
     {
       gint64 n_kept = 1;
@@ -266,7 +267,6 @@ fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError
       for (guint i = 0; i < piece->n_loops; i++)
         n_kept *= piece->loops[i].source != 0 ? piece->loops[i].extent : 1;
       self->counters.n_bytes_kept += (guint64) n_kept * unit_bytes;
-      self->counters.n_bytes_read += span;
       copy_piece (piece, unit_bytes, band, origin);
     }
   give_scratch (self);

@@ -50,8 +50,14 @@ weft_task_free (WeftTask *self)
 }
 
 /* A file system writes one stretch of a file at a time and lets others spin until it is done; waiting asleep leaves the
- * processor to whoever gathers the next stretch. */
-static GMutex write_mutex;
+ * processor to whoever gathers the next stretch. Files that are open together have descriptors next to each other. */
+static GMutex write_mutexes[16];
+
+static GMutex *
+get_write_mutex (gint fd)
+{
+  return &write_mutexes[(guint) fd % G_N_ELEMENTS (write_mutexes)];
+}
 
 static gboolean
 write_all (gint fd, guint64 offset, const guint8 *bytes, gsize n_bytes, GError **error)
@@ -61,10 +67,10 @@ write_all (gint fd, guint64 offset, const guint8 *bytes, gsize n_bytes, GError *
       gssize n;
       gint reason;
 
-      g_mutex_lock (&write_mutex);
+      g_mutex_lock (get_write_mutex (fd));
       n = pwrite (fd, bytes, MIN (n_bytes, MAX_WRITE_BYTES), (off_t) offset);
       reason = errno;
-      g_mutex_unlock (&write_mutex);
+      g_mutex_unlock (get_write_mutex (fd));
       errno = reason;
       if (n < 0 && errno == EINTR)
         continue;
@@ -106,10 +112,10 @@ copy_range (const WeftTask *task, off_t from, off_t to, gsize n_bytes)
   gssize n;
   gint reason;
 
-  g_mutex_lock (&write_mutex);
+  g_mutex_lock (get_write_mutex (task->fd));
   n = copy_file_range (weft_file_get_fd (task->source), &from, task->fd, &to, n_bytes, 0);
   reason = errno;
-  g_mutex_unlock (&write_mutex);
+  g_mutex_unlock (get_write_mutex (task->fd));
   errno = reason;
   return n;
 }

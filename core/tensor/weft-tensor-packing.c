@@ -556,3 +556,28 @@ weft_tensor_expand_bitmask (WeftTensor *self, WeftTensor *bitmask, WeftTensor *r
   return weft_tensor_new_from_kernel (&bitmask_kernel, params, bitmask_free, self->dtype,
                                       (gint64[]){ bitmask->shape.dims[0], n_columns }, 2, inputs, 2, error);
 }
+
+/**
+ * weft_tensor_unpack_floats:
+ * @self: words that hold codes, one after the other along the last axis
+ * @dtype: a floating dtype of up to 8 bits that the codes are of, such as F4
+ * @n_columns: codes along that axis
+ * @error: return location
+ *
+ * Takes small floats out of words: weft_tensor_unpack(), and the values of the codes.
+ *
+ * Returns: (transfer full): the values, F32
+ * Errors: those of weft_tensor_new_code_table(), weft_tensor_unpack() and weft_tensor_lookup()
+ * Since: 1.0
+ */
+WeftTensor *
+weft_tensor_unpack_floats (WeftTensor *self, WeftDtype dtype, gint64 n_columns, GError **error)
+{
+  g_autoptr (WeftTensor) table = weft_tensor_new_code_table (dtype, error);
+  g_autoptr (WeftTensor) codes =
+      table != NULL
+          ? weft_tensor_unpack (self, weft_dtype_get_bits (dtype), WEFT_BIT_ORDER_DENSE, -1, n_columns, error)
+          : NULL;
+
+  return codes != NULL ? weft_tensor_lookup (codes, table, error) : NULL;
+}

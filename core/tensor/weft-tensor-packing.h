@@ -31,6 +31,8 @@ WEFT_PUBLIC WeftTensor *weft_tensor_pack (WeftTensor *self, guint bits, WeftBitO
                                           WeftDtype words, GError **error);
 WEFT_PUBLIC WeftTensor *weft_tensor_new_code_table (WeftDtype dtype, GError **error);
 WEFT_PUBLIC WeftTensor *weft_tensor_lookup (WeftTensor *self, WeftTensor *table, GError **error);
+WEFT_PUBLIC WeftTensor *weft_tensor_unpack_floats (WeftTensor *self, WeftDtype dtype, gint64 n_columns,
+                                                   GError **error);
 WEFT_PUBLIC WeftTensor *weft_tensor_expand_bitmask (WeftTensor *self, WeftTensor *bitmask,
                                                     WeftTensor *row_offsets, gint64 n_columns,
                                                     GError **error);

@@ -6,6 +6,10 @@
 #include "tensor/weft-cutter-private.h"
 
 #define DEFAULT_TILE_BYTES (2 * 1024 * 1024)
+/* How much may wait for each thread. A tile holds a list of its parts; a copy holds next to nothing, and it takes many of them
+ * to reach from one file into the next. */
+#define MAX_WEIGHT_PER_THREAD 64
+#define TILE_WEIGHT 16
 
 typedef struct
 {
@@ -20,12 +24,17 @@ typedef struct
   WeftTransferOptions options;
   GCancellable *cancellable;
   GThreadPool *pool;
+  /* Tasks that wait for a thread, and those that have one. */
+  GMutex lock;
+  GQueue waiting;
+  GPtrArray *running;
   /* Workers that no thread uses, and outcomes that the executing thread has not seen. */
   GAsyncQueue *idle;
   GAsyncQueue *outcomes;
   /* The executing thread's own. */
   WeftWorker *worker;
   guint n_in_flight;
+  guint weight_in_flight;
   WeftCutter cutter;
   gsize n_released;
   /* For each transfer the tasks that are still to run, and one more while it is being cut into tasks. */
@@ -37,16 +46,55 @@ typedef struct
   gint is_failed;
 } Execution;
 
+static gboolean
+writes_to_busy_file (Execution *self, const WeftTask *task)
+{
+  for (guint i = 0; task->fd >= 0 && i < self->running->len; i++)
+    if (((WeftTask *) self->running->pdata[i])->fd == task->fd)
+      return TRUE;
+  return FALSE;
+}
+
+/* The first task whose file no other thread writes to, or else the first: two threads in one file wait for each other. */
+static WeftTask *
+take_task (Execution *self)
+{
+  WeftTask *task;
+  GList *link;
+
+  g_mutex_lock (&self->lock);
+  link = self->waiting.head;
+  while (link != NULL && writes_to_busy_file (self, link->data))
+    link = link->next;
+  if (link == NULL)
+    link = self->waiting.head;
+  task = link->data;
+  g_queue_delete_link (&self->waiting, link);
+  g_ptr_array_add (self->running, task);
+  g_mutex_unlock (&self->lock);
+  return task;
+}
+
 static void
-run_on_pool (gpointer pool_data, gpointer user_data)
+release_task (Execution *self, WeftTask *task)
+{
+  g_mutex_lock (&self->lock);
+  g_ptr_array_remove_fast (self->running, task);
+  g_mutex_unlock (&self->lock);
+}
+
+/* Each push is for one task, whichever suits when a thread is free. */
+static void
+run_on_pool (G_GNUC_UNUSED gpointer pool_data, gpointer user_data)
 {
   Execution *self = user_data;
   WeftWorker *worker = g_async_queue_pop (self->idle);
   Outcome *outcome = g_new0 (Outcome, 1);
 
-  outcome->task = pool_data;
+  outcome->task = take_task (self);
   if (!g_atomic_int_get (&self->is_failed))
     (void) weft_worker_run (worker, outcome->task, self->cancellable, &outcome->error);
+  release_task (self, outcome->task);
   g_async_queue_push (self->idle, worker);
   g_async_queue_push (self->outcomes, outcome);
 }
@@ -84,12 +132,19 @@ settle_task (Execution *self, WeftTask *task, GError *error)
   weft_task_free (task);
 }
 
+static guint
+weigh_task (const WeftTask *task)
+{
+  return task->kind == WEFT_TASK_COPY ? 1 : TILE_WEIGHT;
+}
+
 static void
 settle_one (Execution *self)
 {
   Outcome *outcome = g_async_queue_pop (self->outcomes);
 
   self->n_in_flight--;
+  self->weight_in_flight -= weigh_task (outcome->task);
   settle_task (self, outcome->task, outcome->error);
   g_free (outcome);
 }
@@ -111,8 +166,12 @@ submit (WeftTask *task, gpointer user_data)
       return;
     }
   self->n_in_flight++;
-  g_thread_pool_push (self->pool, task, NULL);
-  while (self->n_in_flight >= 4 * self->options.n_threads)
+  self->weight_in_flight += weigh_task (task);
+  g_mutex_lock (&self->lock);
+  g_queue_push_tail (&self->waiting, task);
+  g_mutex_unlock (&self->lock);
+  g_thread_pool_push (self->pool, self, NULL);
+  while (self->weight_in_flight >= MAX_WEIGHT_PER_THREAD * self->options.n_threads)
     settle_one (self);
 }
 
@@ -130,6 +189,8 @@ execution_start (Execution *self, GError **error)
 {
   self->idle = g_async_queue_new_full (weft_worker_free);
   self->outcomes = g_async_queue_new ();
+  self->running = g_ptr_array_new ();
+  g_mutex_init (&self->lock);
   self->worker = weft_worker_new (self->options.tile_bytes);
   self->n_pending = g_new (guint32, MAX (self->n_transfers, 1));
   for (gsize i = 0; i < self->n_transfers; i++)
@@ -175,6 +236,8 @@ execution_stop (Execution *self, WeftTransferCounters *counters)
   weft_worker_free (self->worker);
   g_async_queue_unref (self->idle);
   g_async_queue_unref (self->outcomes);
+  g_ptr_array_unref (self->running);
+  g_mutex_clear (&self->lock);
   g_free (self->n_pending);
 }
 

@@ -349,6 +349,7 @@ main (int argc, char **argv)
   g_test_add_func ("/checkpoint/lenient", test_lenient);
   g_test_add_func ("/checkpoint/parts", test_parts);
   g_test_add_data_func ("/checkpoint/values/pread", GINT_TO_POINTER (WEFT_IO_BACKEND_PREAD), test_values);
+  g_test_add_data_func ("/checkpoint/values/direct", GINT_TO_POINTER (WEFT_IO_BACKEND_DIRECT), test_values);
   g_test_add_data_func ("/checkpoint/values/mmap", GINT_TO_POINTER (WEFT_IO_BACKEND_MMAP), test_values);
   g_test_add_func ("/checkpoint/dim-limit", test_dim_limit);
   g_test_add_func ("/checkpoint/pipe", test_pipe);

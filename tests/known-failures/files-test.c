@@ -285,11 +285,12 @@ test_f59 (void)
     }
 }
 
-/* Both ways to read give equal bytes; a file that is cut off meanwhile is an error. */
+/* All ways to read give equal bytes; a file that is cut off meanwhile is an error. */
 static void
 test_f60 (void)
 {
-  static const WeftIoBackend backends[] = { WEFT_IO_BACKEND_PREAD, WEFT_IO_BACKEND_MMAP };
+  static const WeftIoBackend backends[] = { WEFT_IO_BACKEND_PREAD, WEFT_IO_BACKEND_MMAP,
+                                            WEFT_IO_BACKEND_DIRECT };
 
   for (guint i = 0; i < G_N_ELEMENTS (backends); i++)
     {

@@ -184,6 +184,12 @@ static const struct
 } refused_rows[] = {
   { "F36", FP8 (BLOCK (1, 1)), NULL, NULL, "a.weight: F8_E4M3[1,1]\na.factor: F32[1,1]", WEFT_ERROR_MISSING,
     "'a.weight' is stored as F8_E4M3|no scale" },
+  { "F36/a-scale-of-whole-numbers", FP8 (BLOCK (1, 1)), NULL, NULL,
+    "a.weight: F8_E4M3[1,1]\na.weight_scale_inv: I32[1,1]", WEFT_ERROR_DTYPE,
+    "'a.weight'|stored as I32|F8_E8M0" },
+  { "F36/a-scale-that-is-a-code", FP8 (BLOCK (1, 1)), NULL, NULL,
+    "a.weight: F8_E4M3[1,1]\na.weight_scale_inv: F8_E4M3[1,1]", WEFT_ERROR_DTYPE,
+    "'a.weight'|stored as F8_E4M3" },
   { "F37/a-grid-of-no-blocks", FP8 (BLOCK (4, 4)), NULL, NULL,
     "a.weight: F8_E4M3[5,5]\na.weight_scale_inv: F32[3,3]", WEFT_ERROR_SHAPE,
     "'a.weight'|(3, 3)|(5, 5)|4 x 4" },
@@ -192,6 +198,11 @@ static const struct
     "k.weight: F8_E4M3[3,1]\nk.weight_scale_inv: F32[2,1]\nq.weight: F8_E4M3[3,1]\nq.weight_scale_inv: F32[2,1]\n"
     "v.weight: F8_E4M3[3,1]\nv.weight_scale_inv: F32[2,1]",
     WEFT_ERROR_FAILED, "the scale of 'k.weight'|2 rows|--dequantize" },
+  /* Blocks of 2 rows run on from the third row of w1 into w3. */
+  { "F50/blocks-that-run-on", FP8 (BLOCK (2, 2)), EXPERTS, NULL,
+    "l.experts.0.w1.weight: F8_E4M3[3,2]\nl.experts.0.w1.weight_scale_inv: F32[2,1]\n"
+    "l.experts.0.w3.weight: F8_E4M3[3,2]\nl.experts.0.w3.weight_scale_inv: F32[2,1]",
+    WEFT_ERROR_FAILED, "the scale of 'l.experts.0.w1.weight'|2 rows|--dequantize" },
   { "F40", NVFP4, CONVERT ("'gate.weight','up.weight'", "'gate_up.weight'", OP_DIM ("Concatenate", 0)), NULL,
     "gate.weight: U8[1,8]\ngate.weight_scale: F8_E4M3[1,1] 1\ngate.weight_scale_2: F32[] 2\n"
     "up.weight: U8[1,8]\nup.weight_scale: F8_E4M3[1,1] 1\nup.weight_scale_2: F32[] 20",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The byte counter is true: what strace sees read from the source files is their headers and what the counter says, and
-that is what is kept and holes under 4 KiB."""
+that is what is kept and holes under 4 KiB. So it is for each rank of a parallel load."""
 
 import json
 import os
@@ -76,6 +76,21 @@ SLICES = [
     ("a convolution's channels", CONVOLUTION,
      [converter(["patch.proj"], ["patch.linear"], {"type": "Conv3dToLinear", "in_channels": 3, "kernel_size": [2, 14, 14]})],
      "patch.linear", 1, 2 * 512),
+]
+
+GROUPED = {"experts.gate_up": "grouped_gemm", "experts.down": "grouped_gemm"}
+FUSED_RULES = [gate_up(STACK, JOIN, TURN), converter(["experts.*.w2"], ["experts.down"], STACK, TURN)]
+# What each rank of a fused, merged and transposed mixture of experts reads, and others. Here and in docs/parallel.md:
+# what, checkpoint, rules, plan, option, ranks, bytes that all ranks hold, holes that a rank may read through at most
+RANKS = [
+    ("experts, stacked and joined", EXPERTS, [gate_up(STACK, JOIN), DOWN], GROUPED, "--ep-size", 4, 272456, 0),
+    ("rows of gate and up", EXPERTS, [gate_up(STACK, JOIN)], {"experts.gate_up": "packed_colwise", "experts.*.w2": "colwise"}, "--tp-size", 3, 272456, 0),
+    ("columns of down, 1 KiB apart", EXPERTS, [DOWN], {"experts.down": "rowwise", "experts.*": "replicate"}, "--tp-size", 3, 25438280, 4 * 1024),
+    ("gate and up, stacked, joined and transposed", EXPERTS, FUSED_RULES, {"experts.gate_up": "strided:2:2", "experts.down": "shard:1"},
+     "--tp-size", 2, 272456, 4 * 1024),
+    ("experts, stacked, joined and transposed", EXPERTS, FUSED_RULES, GROUPED, "--ep-size", 2, 272456, 0),
+    ("rows of a chunk of a fused tensor", CONVOLUTION, [converter(["qkv"], ["q", "k", "v"], {"type": "Chunk", "dim": 0})],
+     {"q": "colwise", "k": "colwise", "v": "colwise", "patch.proj": "shard:0", "patch.bias": "colwise"}, "--tp-size", 4, 0, 0),
 ]
 
 
@@ -183,6 +198,56 @@ class BytesTest(unittest.TestCase):
                     self.assertGreaterEqual(read, kept)
                     self.assertLessEqual(read, kept + n_holes * (HOLE_BYTES - 1))
                     self.assertEqual(count_read(lines, folder), header_bytes + read)
+
+    def test_ranks_read_what_they_keep(self):
+        table = []
+        for number, (what, files, rules, plan, option, world_size, n_replicated, n_holes) in enumerate(RANKS):
+            with self.subTest(what=what):
+                folder, header_bytes, element_bytes = self.make(files)
+                ranks = [self.read_rank(f"{number}-{rank}", folder, rules, plan, option, world_size, rank, 2 * header_bytes - 8 * len(files))
+                         for rank in range(world_size)]
+                for n_bytes, kept, read in ranks:
+                    self.assertEqual(kept, n_bytes)
+                    self.assertGreaterEqual(read, kept)
+                    self.assertLessEqual(read, kept + n_holes * (HOLE_BYTES - 1))
+                # Together they keep each byte once, but for what all of them hold.
+                self.assertEqual(sum(kept for _, kept, _ in ranks), element_bytes + (world_size - 1) * n_replicated)
+                table.append(f"| {what} | {world_size} | {max(kept for _, kept, _ in ranks):,} | {max(read for _, _, read in ranks):,} |")
+        with open(os.environ["PAGE"], encoding="utf-8") as page:
+            self.assertIn("\n".join(table), page.read())
+
+    def read_rank(self, name, folder, rules, plan, option, world_size, rank, header_bytes):
+        """What the files of a rank hold, and what the counters say of it; strace saw as much, and the headers."""
+        output, plan_path = os.path.join(self.scratch, f"rank-{name}"), os.path.join(self.scratch, "plan.json")
+        with open(plan_path, "w") as file:
+            json.dump(plan, file)
+        printed, lines = strace([WEFT, "convert", folder, "-o", output, "--no-sync", "--quiet", "--json", "--mapping", self.write_rules(rules),
+                                 "--plan", plan_path, option, str(world_size), "--tp-rank", str(rank)])
+        counters = json.loads(printed)
+        self.assertEqual(count_read(lines, folder), header_bytes + counters["bytes_read"])
+        return counters["bytes_written"], counters["bytes_kept"], counters["bytes_read"]
+
+    def test_golden_ranks(self):
+        """Tiny tensors lie in one hole: what is read of a file is the headers and what the counter says."""
+        golden = os.path.join(os.environ["GOLDEN"], "parallel")
+        for case in sorted(os.listdir(golden)):
+            folder, plan = os.path.join(golden, case), os.path.join(self.scratch, "plan.json")
+            with open(os.path.join(folder, "plan.json")) as file:
+                asked = json.load(file)
+            if asked["kind"] != "tp" or "converters" in asked or "dtype" in asked or "match-nothing" in case:
+                continue
+            with open(plan, "w") as file:
+                json.dump(asked["plan"], file)
+            with open(os.path.join(folder, "model.safetensors"), "rb") as file:
+                n_header = 8 + struct.unpack("<Q", file.read(8))[0]
+            for n in asked["world_sizes"]:
+                with self.subTest(case=case, n=n):
+                    printed, lines = strace([WEFT, "shard", os.path.join(folder, "model.safetensors"), "--plan", plan, "-n", str(n), "--no-sync",
+                                             "--quiet", "--json", "-o", os.path.join(self.scratch, f"{case}-{n}")])
+                    ranks = json.loads(printed)
+                    for rank in ranks:
+                        self.assertEqual(rank["bytes_kept"], rank["bytes_written"])
+                    self.assertEqual(count_read(lines, os.path.realpath(folder)), n * (2 * n_header - 8) + sum(rank["bytes_read"] for rank in ranks))
 
 
 if __name__ == "__main__":

@@ -173,8 +173,8 @@ test_facts (void)
   g_assert_cmpstr (weft_module_tree_get_sub_model_fqn (tree, 2), ==, "model.tower");
   g_assert_cmpstr (weft_module_tree_get_sub_model_class (tree, 2), ==, "TinyTower");
   g_assert_cmpstr (weft_module_tree_get_sub_model_type (tree, 2), ==, "tiny_tower");
-  g_assert_cmpuint (weft_module_tree_get_n_plan_rules (tree, WEFT_PARALLEL_PLAN_TENSOR), ==, 2);
-  g_assert_cmpstr (weft_module_tree_get_plan_rule_pattern (tree, WEFT_PARALLEL_PLAN_TENSOR, 1), ==,
+  g_assert_cmpuint (weft_module_tree_get_n_plan_rules (tree, WEFT_PARALLEL_KIND_TENSOR), ==, 2);
+  g_assert_cmpstr (weft_module_tree_get_plan_rule_pattern (tree, WEFT_PARALLEL_KIND_TENSOR, 1), ==,
                    "model.layers.*.up");
   tower = weft_module_tree_find_module (tree, "model.tower");
   g_assert_true (weft_module_is_a (tower, "PreTrainedModel"));

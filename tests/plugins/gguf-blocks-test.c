@@ -54,6 +54,18 @@ static const struct
   /* vectors; the eighth sign is that which makes their number even */
   { "IQ2_XXS", 16, "00 40 00*4 01 00*3 00*56", "0=-2 1=2 7=-2 8=2 255=2" },
   { "IQ3_XXS", 18, "00 40 00*64 01 00*3 00*28", "0=-2 1=2 7=-2 8=2 255=2" },
+  /* 9 bits of index and 7 signs; vector 511 is all 43; a nibble of scale for 16 elements */
+  { "IQ2_XS", 17, "00 40 01 02 ff 01 00*60 10 00*7", "0=-10.75 1=2 7=-2 8=10.75 15=10.75 16=6 31=6 255=2" },
+  /* indices, signs, upper bits of indices, scales */
+  { "IQ2_S", 22, "00 40 ff 00*31 01 00*31 03 00*7 10 00*7",
+    "0=-10.75 1=10.75 3=10.75 7=10.75 8=2 16=6 255=2" },
+  /* vector 2047 is all 1, vector 0 all -1, an eighth more or less */
+  { "IQ1_S", 19, "00 40 ff 00*31 07 80 00*12 00 10",
+    "0=1.75 1=1.75 7=1.75 8=-2.25 32=-1.75 224=-5.25 255=-5.25" },
+  /* the scale of scales is in the upper nibbles of the last words */
+  { "IQ1_M", 29, "ff 00*31 8f 00*15 01 00*2 00 00*3 40", "0=5.25 1=5.25 7=5.25 8=-6.75 16=-1.75 255=-1.75" },
+  /* a scale of F32, codes, sums that nobody needs */
+  { "Q8_K", 15, "00 00 00 40 80 ff 00*253 7f 11*32", "0=-256 1=-2 2=0 255=254" },
   { "IQ3_S", 21, "00 40 00*64 00*8 01 00*31 02 00*3", "0=-10 1=10 32=2 255=2" },
 };
 

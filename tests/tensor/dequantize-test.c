@@ -476,9 +476,7 @@ test_two_levels (void)
       new_tensor (WEFT_DTYPE_U8, (gint64[]){ 1, 8 }, 2, "\x21\x21\x21\x21\x21\x21\x21\x21");
   g_autoptr (WeftTensor) scale = new_tensor (WEFT_DTYPE_F8_E4M3, (gint64[]){ 1, 1 }, 2, "\x48");
   g_autoptr (WeftTensor) global = new_tensor (WEFT_DTYPE_F32, (gint64[]){ 1 }, 1, (gfloat[]){ 2 });
-  g_autoptr (WeftTensor) codes = weft_tensor_unpack (packed, 4, WEFT_BIT_ORDER_DENSE, -1, 16, &error);
-  g_autoptr (WeftTensor) table = weft_tensor_new_code_table (WEFT_DTYPE_F4, &error);
-  g_autoptr (WeftTensor) elements = weft_tensor_lookup (codes, table, &error);
+  g_autoptr (WeftTensor) elements = weft_tensor_unpack_floats (packed, WEFT_DTYPE_F4, 16, &error);
   g_autoptr (WeftTensor) quotient = weft_tensor_divide (scale, global, NULL, 0, WEFT_DTYPE_F32, &error);
   g_autoptr (WeftTensor) product =
       weft_tensor_dequantize (scale, global, NULL, NULL, 0, WEFT_DTYPE_F32, &error);
@@ -496,6 +494,11 @@ test_two_levels (void)
   g_assert_cmpfloat (a_values[1], ==, 2);
   g_assert_cmpfloat (b_values[0], ==, 4);
   g_assert_cmpfloat (b_values[1], ==, 8);
+  g_assert_null (weft_tensor_unpack_floats (packed, WEFT_DTYPE_F4, 17, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE);
+  g_clear_error (&error);
+  g_assert_null (weft_tensor_unpack_floats (packed, WEFT_DTYPE_BF16, 4, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE);
 }
 
 static const struct

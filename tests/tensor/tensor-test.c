@@ -202,7 +202,7 @@ leaf_new (const WeftShape *shape, const gchar *path)
 
       g_file_set_contents (path, (const gchar *) pair.plain->elements, (gssize) n_bytes, &error);
       g_assert_no_error (error);
-      file = weft_file_open (path, next_element % 2 ? WEFT_IO_BACKEND_MMAP : WEFT_IO_BACKEND_PREAD, &error);
+      file = weft_file_open (path, next_element % (WEFT_IO_BACKEND_DIRECT + 1), &error);
       g_assert_no_error (error);
       pair.tensor = weft_tensor_new_from_file (WEFT_DTYPE_U16, shape->dims, shape->rank, file, 0, &error);
     }

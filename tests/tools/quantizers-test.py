@@ -35,8 +35,7 @@ def compressed(layout, bits, kind, strategy, is_symmetric=True, **more):
 
 # Schemes, shapes, and what quantising the dense values of a packed weight gives: "bytes": the very parts; "values": parts of
 # the same values, as there is a code for -0, or several scales for one weight; "near": the codes, and scales that are a rounding
-# away. Symmetric integers of compressed-tensors, MXFP6 and double quantisation are not here: their codes do not reach
-# the magnitude that made the scale, so that they claim nothing.
+# away. The others are in DRIFTING.
 ROUND_TRIPS = {
     "affine-4": ("affine", {"bits": 4, "group_size": 64}, [6, 128], "bytes"),
     "affine-8": ("affine", {"bits": 8, "group_size": 32}, [6, 128], "bytes"),
@@ -53,9 +52,30 @@ ROUND_TRIPS = {
     "ct-fp8-tensor": (*compressed("float-quantized", 8, "float", "tensor"), [8, 24], "near"),
     "ct-mxfp4": (*compressed("mxfp4-pack-quantized", 4, "float", "group", group_size=32), [6, 64], "bytes"),
     "ct-mxfp8": (*compressed("mxfp8-quantized", 8, "float", "group", group_size=32), [6, 64], "values"),
+    **{f"ct-int{bits}-{strategy}-asym": (
+        *compressed(layout, bits, "int", strategy, False, **({"group_size": 32} if strategy == "group" else {})), [6, 64], "near")
+       for layout, bits, strategy in (("pack-quantized", 3, "group"), ("pack-quantized", 4, "group"), ("int-quantized", 8, "channel"))},
     "ct-nvfp4": (*compressed("nvfp4-pack-quantized", 4, "float", "tensor_group", group_size=16), [6, 64], "near"),
     **{f"gguf-{name}": ("gguf", {"type": name}, [3, 256], "bytes")
        for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4", "BF16")},
+}
+
+
+# Schemes whose codes do not reach the magnitude that made the scale, so that the way there and back again is no identity:
+# elements of a block, and the largest part of a block's magnitude that a value may move by. A magnitude m of symmetric
+# integers of b bits is 2^b / 2 - 1/2 steps, which no code is: it becomes a half more or less, which is m / (2^b - 1).
+# One of 7 steps, in MXFP6, is read as 3.5 of steps that are twice as large, where values below 1 have half of the places. The scales
+# of double quantisation are codes of 8 bits themselves, up to 0.9 / 64 apart, around a mean that moves.
+DRIFTING = {
+    **{f"ct-int{bits}-{strategy}{name}": (
+        *compressed(layout, bits, "int", strategy, **({"group_size": 32} if strategy == "group" else {})),
+        [6, 64], {"group": 32, "channel": 64, "tensor": 6 * 64}[strategy], 1 / (2 ** bits - 1))
+       for layout, bits, strategy, name in (("pack-quantized", 2, "group", ""), ("pack-quantized", 3, "group", ""),
+                                            ("pack-quantized", 4, "group", ""), ("pack-quantized", 4, "channel", ""),
+                                            ("pack-quantized", 8, "group", ""), ("int-quantized", 8, "channel", "-plain"),
+                                            ("int-quantized", 8, "tensor", "-plain"))},
+    "ct-mxfp6": (*compressed("mxfp6-pack-quantized", 6, "float", "group", group_size=32), [40, 64], 32, 1 / 56),
+    "nf4-double": ("bitsandbytes-4bit", {"quant_type": "nf4", "blocksize": 64, "double_quant": True}, [60, 64], 60 * 64, 0.9 / 128),
 }
 
 
@@ -103,6 +123,9 @@ TRAPS = {
         {"a.weight": pack("U8", [2, 1], [0b01101000, 0b10010001])}, [-1, 0, 1, -1, 1, 0, 0, 1]),
     "zeros less 1: GPTQ v1": (*gptq("gptq", 7), [1, 1, 1, 1, 2, 2, 2, 2]),
     "zeros as they are: GPTQ v2": (*gptq("gptq_v2", 8), [1, 1, 1, 1, 2, 2, 2, 2]),
+    "zeros of a symmetric weight tell the version: GPTQ v1": (*gptq(None, 7, sym=True), [1, 1, 1, 1, 2, 2, 2, 2]),
+    "zeros of a symmetric weight tell the version: GPTQ v2": (*gptq(None, 8, sym=True), [1, 1, 1, 1, 2, 2, 2, 2]),
+    "other zeros are those of the first version: GPTQ": (*gptq(None, 8), [0, 0, 0, 0, 0, 0, 0, 0]),
     "activation order: GPTQ": (*act_order(), [2, 1, 2, 1, 1, 1, 2, 2]),
     "ragged blocks: 8 scales for 1000 rows are blocks of 128": (
         FP8, {"a.weight": pack("F8_E4M3", [1000, 1], [0x38] * 1000), "a.weight_scale_inv": floats([8, 1], *range(1, 9))},
@@ -132,7 +155,27 @@ TRAPS = {
         FP8, {"a.weight": pack("F8_E4M3", [1, 1], [0x38]), "a.weight_scale_inv": pack("U8", [1, 1], [255])}, [math.nan]),
 }
 
+def gptq_that_says(checkpoint_format, zero):
+    config, tensors = gptq(checkpoint_format, zero, sym=True)
+    return tensors, {"quantization_config": config}
+
+
 PLAIN_FP8 = {"a.weight": pack("F8_E4M3", [1, 2], [0x38, 0x40])}
+FP8_MOE = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "quantization_config": {**FP8, "weight_block_size": [1, 2]}}
+
+
+def experts(*lacking):
+    """Two experts of a Mixtral in FP8, with a scale for each row but for those that are @lacking."""
+    tensors = {}
+    for expert in range(2):
+        for i, name in enumerate(("w1", "w2", "w3")):
+            key = f"model.layers.0.block_sparse_moe.experts.{expert}.{name}.weight"
+            tensors[key] = pack("F8_E4M3", [2, 2], [0x38, 0x40, 0x40, 0x38])
+            if f"{expert}.{name}" not in lacking:
+                tensors[key + "_scale_inv"] = floats([2, 1], 10 * expert + i + 1, 10 * expert + i + 2)
+    return tensors
+
+
 # Tensors, config, words of the command, and what the refusal says.
 REFUSED = {
     "codes without a scale and a config": (PLAIN_FP8, {}, ("convert", "--dtype", "bfloat16"), "'a.weight' is stored as F8_E4M3"),
@@ -143,11 +186,81 @@ REFUSED = {
     "a method that nobody knows": (PLAIN_FP8, {"quantization_config": {"quant_method": "made-up"}}, ("dequantize",), "'made-up'"),
     "a grid that is not the config's": (
         {**PLAIN_FP8, "a.weight_scale_inv": floats([3, 3], *range(9))}, {"quantization_config": FP8}, ("dequantize",), "(3, 3)"),
+    "a GPTQ file that is v2 and says v1": (*gptq_that_says("gptq", 8), ("dequantize",), "'gptq'|'gptq_v2'|checkpoint_format"),
+    "a GPTQ file that is v1 and says v2": (*gptq_that_says("gptq_v2", 7), ("dequantize",), "'gptq_v2'|'gptq'|checkpoint_format"),
     "packed weights that are quantised": (
         {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 2)}, {"quantization_config": FP8}, ("convert", "--quantize", "fp8"),
         "--dequantize"),
+    "a scheme that nobody registered": ({"a.weight": floats([2, 2], 1, 2, 3, 4)}, {}, ("quantize", "--scheme", "fp9"), "'fp9'"),
+    "experts of which one has no scale": (experts("1.w3"), FP8_MOE, ("convert", "--open", "--dequantize"), "experts.1.w3.weight"),
+    "experts of which none has a scale": (
+        experts(*(f"{i}.{name}" for i in range(2) for name in ("w1", "w2", "w3"))), FP8_MOE, ("convert", "--open", "--dequantize"), "has no scale"),
+    "experts of which one is not packed": (
+        {**experts("1.w2"), "model.layers.0.block_sparse_moe.experts.1.w2.weight": floats([2, 2], 1, 2, 3, 4)}, FP8_MOE,
+        ("convert", "--open"), "is not packed as the other weights are"),
     "packed weights of a file": (
         {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 2)}, {}, ("quantize", "--scheme", "fp8"), "--dequantize"),
+}
+
+
+# Tensors that do not go together, or not with their config, and what the refusal names.
+CONTRADICTIONS = {
+    "fp8: a grid that is not the config's": (FP8, {**PLAIN_FP8, "a.weight_scale_inv": floats([3, 3], *range(9))}, "(3, 3)"),
+    "fp8: a scale of other axes": (FP8, {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1, 2], 1, 2)}, "(1, 1, 2)"),
+    "fp8: no number of a block": ({**FP8, "weight_block_size": [0, 128]}, PLAIN_FP8, "weight_block_size"),
+    "mxfp4: scales of other blocks": ({"quant_method": "mxfp4"}, {**BLOCKS, "x.experts.down_proj_scales": pack("U8", [1, 1, 2], [1, 2])}, "(1, 1, 2)"),
+    "gptq: groups that are not the config's": (gptq("gptq", 7, group_size=8)[0], {k: v for k, v in gptq("gptq", 7)[1].items() if k != "a.g_idx"}, "a.weight"),
+    "gptq: columns of the scales": (gptq("gptq", 7)[0], {**gptq("gptq", 7)[1], "a.scales": pack("F16", [2, 4], [1] * 8)}, "a.weight"),
+    "gptq: an index that is no group": (gptq("gptq", 7)[0], {**gptq("gptq", 7)[1], "a.g_idx": pack("I32", [8], [0] * 7 + [2])}, "a.weight"),
+    "gptq: bits": ({**gptq("gptq", 7)[0], "bits": 5}, gptq("gptq", 7)[1], "found 5"),
+    "awq: groups that are not the config's": (
+        {"quant_method": "awq", "bits": 4, "group_size": 4, "version": "gemm"},
+        {"a.qweight": pack("I32", [4, 1], [0] * 4), "a.qzeros": pack("I32", [4, 1], [0] * 4), "a.scales": pack("F16", [4, 8], [1] * 32)}, "a.weight"),
+    "mlx: bits that give other columns": (
+        {"group_size": 32, "bits": 8, "quant_method": "mlx"},
+        {"a.weight": pack("U32", [1, 4], [0] * 4), "a.scales": floats([1, 1], 1), "a.biases": floats([1, 1], 0)}, "a.weight"),
+    "bitsandbytes: a shape of more elements": (
+        {"quant_method": "bitsandbytes", "load_in_4bit": True},
+        {"a.weight": pack("U8", [1, 1], [0]), "a.weight.absmax": floats([1], 1), "a.weight.quant_map": floats([16], *NF4_MAP),
+         "a.weight.quant_state.bitsandbytes__nf4": pack("U8", [len(NF4_STATE)], NF4_STATE)}, "a.weight"),
+    "bitsandbytes: absmax of other blocks": (
+        {"quant_method": "bitsandbytes", "load_in_4bit": True},
+        {"a.weight": pack("U8", [2, 1], [0] * 2), "a.weight.absmax": floats([2], 1, 1), "a.weight.quant_map": floats([16], *NF4_MAP),
+         "a.weight.quant_state.bitsandbytes__nf4": pack("U8", [len(NF4_STATE)], NF4_STATE)}, "a.weight"),
+    "bitsandbytes: SCB of other rows": (
+        {"quant_method": "bitsandbytes", "load_in_8bit": True},
+        {"a.weight": pack("I8", [2, 2], [1] * 4), "a.SCB": floats([3], 1, 2, 3)}, "a.weight"),
+    "compressed-tensors: groups that are not the config's": (
+        group("pack-quantized", 4, "int", "group", group_size=4),
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 8])}, "a.weight"),
+    "compressed-tensors: a shape of more columns": (
+        group("pack-quantized", 4, "int", "channel"),
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 9])}, "a.weight"),
+    "compressed-tensors: a scale of whole numbers": (
+        group("pack-quantized", 4, "int", "channel"),
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": pack("I32", [1, 1], [1]), "a.weight_shape": pack("I64", [2], [1, 8])}, "a.weight"),
+    "compressed-tensors: a format that is no group's": (
+        {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {}},
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 8])}, "a.weight"),
+    "modelopt: scales of other groups": (
+        {"quant_method": "modelopt", "quant_algo": "NVFP4"}, {**MODELOPT, "a.weight_scale": pack("F8_E4M3", [1, 3], [0x48] * 3)}, "a.weight"),
+    "modelopt: an algorithm that nobody knows": ({"quant_method": "modelopt", "quant_algo": "NVFP5"}, MODELOPT, "NVFP5"),
+}
+
+# Scheme, parameters, shape and values, and the parts that they give: bytes, or numbers.
+WRITTEN = {
+    "blocks of fp8": ("fp8-block", {"weight_block_size": [2, 2]}, [4, 2], [1, -2, 4, .5, 0, 0, 0, 0],
+                      {"weight": bytes([0x6E, 0xF6, 0x7E, 0x66, 0, 0, 0, 0]), "weight_scale_inv": [1 / 112, 1]}),
+    "a power of two that is rounded up": ("fp8-block", {"weight_block_size": [2, 2], "scale_fmt": "ue8m0"}, [2, 2], [3] * 4,
+                                          {"weight": bytes([0x7C] * 4), "weight_scale_inv": bytes([120])}),
+    "a row of zeros": ("fp8-per-row", {}, [3, 2], [1, -448, 0, 0, 2, 1],
+                       {"weight": bytes([0x38, 0xFE, 0, 0, 0x7E, 0x76]), "weight_scale": [1, 1 / 448, 2 / 448]}),
+    "the last block is cut short": ("fp8-block", {"weight_block_size": [2, 2]}, [3, 3], [1, 1, 2, 1, 1, 2, 4, 4, 8],
+                                    {"weight": bytes([0x7E] * 9), "weight_scale_inv": [1 / 448, 2 / 448, 4 / 448, 8 / 448]}),
+    "the first code is the high nibble": (
+        "bitsandbytes-4bit", {"quant_type": "nf4", "blocksize": 64, "double_quant": False}, [2, 2], [1, -1, 0, .5], {"weight": bytes([0xF0, 0x7C])}),
+    "the first code is the low nibble": ("affine", {"bits": 4, "group_size": 32}, [1, 32], [0, 1, 2, 15] + [0] * 28,
+                                         {"weight": bytes([0x10, 0xF2] + [0] * 14), "scales": [1], "biases": [0]}),
 }
 
 
@@ -233,6 +346,24 @@ class QuantizersTest(unittest.TestCase):
                         else:
                             self.assertEqual(found[key], expected[key], key)
 
+    def test_packed_drifts(self):
+        """What is no identity is near, block by block, and not always the same."""
+        for name, (scheme, parameters, shape, n_block, part) in DRIFTING.items():
+            n_moved = 0
+            for seed in range(3):
+                with self.subTest(name=name, seed=seed):
+                    source = self.make(self.make_random(shape, seed), {"torch_dtype": "float32"})
+                    words, values = ("--scheme", scheme, "--params", json.dumps(parameters)), []
+                    for _ in range(2):
+                        source = self.convert("dequantize", self.convert("quantize", source, *words), "--dtype", "float32")
+                        values.append(self.read_values(source, Q_PROJ))
+                    for start in range(0, len(values[0]), n_block):
+                        block, again = (part_of[start:start + n_block] for part_of in values)
+                        moved = max(abs(a - b) for a, b in zip(block, again))
+                        self.assertLessEqual(moved, max(map(abs, block)) * part * (1 + 1e-4))
+                        n_moved += moved > 0
+            self.assertGreater(n_moved, 0, name)
+
     def test_traps(self):
         for name, (quantization, tensors, expected) in TRAPS.items():
             with self.subTest(trap=name):
@@ -242,13 +373,59 @@ class QuantizersTest(unittest.TestCase):
                 found = self.read_values(target, *self.read(target))[:len(expected)]
                 self.assertEqual([str(value) for value in found], [str(float(value)) for value in expected])
 
+    def test_exponents_that_are_no_numbers(self):
+        scales = [127, 255, 255]
+        tensors = {"a.weight": pack("F8_E4M3", [3, 1], [0x38] * 3), "a.weight_scale_inv": pack("U8", [3, 1], scales)}
+        source = self.make(tensors, {"quantization_config": {**FP8, "weight_block_size": [1, 1]}})
+        result = self.weft("dequantize", "--json", source, "-o", self.new_path())
+        self.assertIn("2 of its exponents are 255, which is no number", result.stderr)
+        self.assertIn("a.weight_scale_inv", json.dumps(json.loads(result.stdout)["value_report"]))
+
     def test_refused(self):
         for name, (tensors, config, (command, *words), part) in REFUSED.items():
             with self.subTest(name=name):
                 target = self.new_path()
                 result = self.weft(command, self.make(tensors, config), *words, "-o", target, code=1)
-                self.assertIn(part, result.stderr)
+                for found in part.split("|"):
+                    self.assertIn(found, result.stderr)
                 self.assertFalse(os.path.exists(target))
+
+    def test_contradictions(self):
+        for name, (quantization, tensors, part) in CONTRADICTIONS.items():
+            with self.subTest(name=name):
+                target = self.new_path()
+                source = self.make(tensors, {"torch_dtype": "float32", "quantization_config": quantization})
+                self.assertIn(part, self.weft("dequantize", source, "-o", target, code=1).stderr)
+                self.assertFalse(os.path.exists(target))
+
+    def test_written(self):
+        for name, (scheme, parameters, shape, values, expected) in WRITTEN.items():
+            with self.subTest(name=name):
+                source = self.make({"a.weight": floats(shape, *values)}, {"torch_dtype": "float32"})
+                found = self.read(self.convert("quantize", source, "--scheme", scheme, "--params", json.dumps(parameters)))
+                for ending, part in expected.items():
+                    _, _, content = found[f"a.{ending}"]
+                    if isinstance(part, list):
+                        part = floats([len(part)], *part)[2]
+                    self.assertEqual(content, part, ending)
+
+    def test_outputs_of_one_conversion_that_differ(self):
+        """One of two halves is packed: each output counts for itself."""
+        source = self.make({"a.qk.weight": floats([2, 2], 1, 2, 3, 4)}, {"torch_dtype": "float32"})
+        rules = [{"type": "WeightConverter", "source_patterns": ["qk.weight"], "target_patterns": ["q.weight", "k.weight"],
+                  "operations": [{"type": "Chunk", "dim": 0}]}]
+        made_checkpoint.write_text(self.path("rules.json"), json.dumps(rules))
+        found = self.read(self.convert("convert", source, "--mapping", self.path("rules.json"), "--quantize", "fp8-per-row", "--keep", "k"))
+        self.assertEqual({name: part[0] for name, part in found.items()}, {"a.q.weight": "F8_E4M3", "a.q.weight_scale": "F32", "a.k.weight": "F32"})
+        self.assertEqual(found["a.k.weight"], floats([1, 2], 3, 4))
+
+    def test_dense_values_go_back_to_published_names(self):
+        """Dequantizing does not forget the mapping."""
+        source = self.make(experts(), FP8_MOE)
+        dense = self.convert("convert", source, "--open", "--dequantize", "--dtype", "float32")
+        back = self.convert("revert", dense, "--lossy")
+        self.assertEqual(self.read(back), self.read(self.convert("dequantize", source, "--dtype", "float32")))
+        self.assertNotIn("quantization_config", self.read_config(back))
 
     def test_codes_are_kept_where_nobody_asks(self):
         target = self.convert("convert", self.make(PLAIN_FP8, {}))

@@ -208,13 +208,26 @@ decode_q5_1 (const guint8 *block, WeftDtype dtype, gfloat *values)
 }
 
 static void
+scale_signed_codes (const guint8 *codes, gsize n_codes, gfloat scale, WeftDtype dtype, gfloat *values)
+{
+  for (gsize i = 0; i < n_codes; i++)
+    values[i] = scale * (gfloat) (gint8) codes[i];
+  round_values (dtype, values, n_codes);
+}
+
+static void
 decode_q8_0 (const guint8 *block, WeftDtype dtype, gfloat *values)
 {
-  gfloat scale = read_scale (block, dtype);
+  scale_signed_codes (block + F16_BYTES, BLOCK_ELEMENTS, read_scale (block, dtype), dtype, values);
+}
 
-  for (gsize i = 0; i < BLOCK_ELEMENTS; i++)
-    values[i] = scale * (gfloat) (gint8) block[F16_BYTES + i];
-  round_values (dtype, values, BLOCK_ELEMENTS);
+/* A scale of F32, codes, and sums of 16 of them, which only a runtime wants. */
+static void
+decode_q8_k (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  gfloat scale = float_from_bits (read_u16 (block) | read_u16 (block + 2) << 16);
+
+  scale_signed_codes (block + 4, SUPER_BLOCK_ELEMENTS, round_value (dtype, scale), dtype, values);
 }
 
 /* Super-blocks of 256: groups of 16 or 32 codes, each with a small whole number that scales the scale of all. */
@@ -464,28 +477,122 @@ scale_magnitudes (const guint8 *magnitudes, gsize n, guint signs, gfloat scale, 
   round_values (dtype, values, n);
 }
 
+/* The 8 elements of 2 bits of a vector of IQ2. */
+static void
+scale_iq2_vector (guint16 vector, guint signs, gfloat scale, WeftDtype dtype, gfloat *values)
+{
+  static const guint8 magnitudes[4] = { 8, 25, 43, 0 };
+  guint8 elements[8];
+
+  for (gsize i = 0; i < 8; i++)
+    elements[i] = magnitudes[vector >> (2 * i) & 3];
+  scale_magnitudes (elements, 8, signs, scale, dtype, values);
+}
+
+/* What a nibble makes of the scale of scales. */
+static gfloat
+scale_iq2_group (gfloat scale, guint32 nibble, WeftDtype dtype)
+{
+  return round_value (dtype, scale * (0.5f + (gfloat) (nibble & 15)) * 0.25f);
+}
+
 /* Scale of scales; for each 32 elements 4 vectors of 8, then 4 times 7 signs and 4 bits of scale. */
 static void
 decode_iq2_xxs (const guint8 *block, WeftDtype dtype, gfloat *values)
 {
-  static const guint8 magnitudes[4] = { 8, 25, 43, 0 };
   gfloat scale = read_scale (block, dtype);
 
   for (gsize group = 0; group < 8; group++)
     {
       const guint8 *indices = block + F16_BYTES + 8 * group;
       guint32 signs = read_u32 (indices + 4);
-      gfloat group_scale = round_value (dtype, scale * (0.5f + (gfloat) (signs >> 28)) * 0.25f);
+      gfloat group_scale = scale_iq2_group (scale, signs >> 28, dtype);
 
       for (gsize k = 0; k < 4; k++)
-        {
-          guint8 vector[8];
+        scale_iq2_vector (iq2_xxs_vectors[indices[k]], complete_signs (signs >> (7 * k)), group_scale, dtype,
+                          values + 32 * group + 8 * k);
+    }
+}
 
-          for (gsize i = 0; i < 8; i++)
-            vector[i] = magnitudes[iq2_xxs_vectors[indices[k]] >> (2 * i) & 3];
-          scale_magnitudes (vector, 8, complete_signs (signs >> (7 * k)), group_scale, dtype,
-                            values + 32 * group + 8 * k);
-        }
+/* Scale of scales; 32 vectors of 8, each 9 bits of index and 7 signs; a nibble of scale for each 16 elements. */
+static void
+decode_iq2_xs (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *indices = block + F16_BYTES, *scales = indices + 64;
+  gfloat scale = read_scale (block, dtype);
+
+  for (gsize k = 0; k < 32; k++)
+    {
+      guint32 code = read_u16 (indices + 2 * k);
+      guint32 nibble = scales[k / 4] >> (4 * (k / 2 % 2));
+
+      scale_iq2_vector (iq2_xs_vectors[code & 511], complete_signs (code >> 9),
+                        scale_iq2_group (scale, nibble, dtype), dtype, values + 8 * k);
+    }
+}
+
+/* Scale of scales; 32 vectors of 8, all signs, two upper bits of each index, and a nibble of scale for each 16 elements. */
+static void
+decode_iq2_s (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *indices = block + F16_BYTES, *signs = indices + 32;
+  const guint8 *upper_bits = signs + 32, *scales = upper_bits + 8;
+  gfloat scale = read_scale (block, dtype);
+
+  for (gsize k = 0; k < 32; k++)
+    {
+      guint index = indices[k] | (guint) (upper_bits[k / 4] >> (2 * (k % 4)) & 3) << 8;
+      guint32 nibble = scales[k / 4] >> (4 * (k / 2 % 2));
+
+      scale_iq2_vector (iq2_s_vectors[index], signs[k], scale_iq2_group (scale, nibble, dtype), dtype,
+                        values + 8 * k);
+    }
+}
+
+/* The 8 elements of a vector of IQ1, all moved up or down by an eighth. */
+static void
+scale_iq1_vector (guint index, gboolean is_lower, gfloat scale, WeftDtype dtype, gfloat *values)
+{
+  for (gsize i = 0; i < 8; i++)
+    values[i] = scale * ((gfloat) (iq1_vectors[index] >> (2 * i) & 3) - 1 + (is_lower ? -0.125f : 0.125f));
+  round_values (dtype, values, 8);
+}
+
+/* Scale of scales; 32 vectors of 8; for each 32 elements three upper bits of 4 indices, 3 bits of scale, the direction. */
+static void
+decode_iq1_s (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *indices = block + F16_BYTES;
+  gfloat scale = read_scale (block, dtype);
+
+  for (gsize k = 0; k < 32; k++)
+    {
+      guint32 group = read_u16 (indices + 32 + k / 4 * 2);
+      guint index = indices[k] | (group >> (3 * (k % 4)) & 7) << 8;
+
+      scale_iq1_vector (index, (group & 0x8000) != 0,
+                        round_value (dtype, scale * (gfloat) (2 * (group >> 12 & 7) + 1)), dtype,
+                        values + 8 * k);
+    }
+}
+
+/* 32 vectors of 8; for each a nibble: three upper bits of the index, the direction; for each 16 elements 3 bits of scale, with four
+ * of the bits of the scale of scales above four of them. */
+static void
+decode_iq1_m (const guint8 *block, WeftDtype dtype, gfloat *values)
+{
+  const guint8 *nibbles = block + 32, *scales = nibbles + 16;
+  guint8 packed_scale[2] = { (guint8) (scales[1] >> 4 | (scales[3] & 0xf0)),
+                             (guint8) (scales[5] >> 4 | (scales[7] & 0xf0)) };
+  gfloat scale = read_scale (packed_scale, dtype);
+
+  for (gsize k = 0; k < 32; k++)
+    {
+      guint nibble = nibbles[k / 2] >> (4 * (k % 2)) & 15;
+      guint32 group = read_u16 (scales + k / 8 * 2) >> (3 * (k / 2 % 4)) & 7;
+
+      scale_iq1_vector (block[k] | (nibble & 7) << 8, (nibble & 8) != 0,
+                        round_value (dtype, scale * (gfloat) (2 * group + 1)), dtype, values + 8 * k);
     }
 }
 
@@ -792,11 +899,16 @@ static const WeftGgufBlockType block_types[] = {
   { "Q4_K", 12, SUPER_BLOCK_ELEMENTS, 144, decode_q4_k, NULL },
   { "Q5_K", 13, SUPER_BLOCK_ELEMENTS, 176, decode_q5_k, NULL },
   { "Q6_K", 14, SUPER_BLOCK_ELEMENTS, 210, decode_q6_k, NULL },
+  { "Q8_K", 15, SUPER_BLOCK_ELEMENTS, 292, decode_q8_k, NULL },
   { "IQ2_XXS", 16, SUPER_BLOCK_ELEMENTS, 66, decode_iq2_xxs, NULL },
+  { "IQ2_XS", 17, SUPER_BLOCK_ELEMENTS, 74, decode_iq2_xs, NULL },
   { "IQ3_XXS", 18, SUPER_BLOCK_ELEMENTS, 98, decode_iq3_xxs, NULL },
+  { "IQ1_S", 19, SUPER_BLOCK_ELEMENTS, 50, decode_iq1_s, NULL },
   { "IQ4_NL", 20, BLOCK_ELEMENTS, 18, decode_iq4_nl, NULL },
   { "IQ3_S", 21, SUPER_BLOCK_ELEMENTS, 110, decode_iq3_s, NULL },
+  { "IQ2_S", 22, SUPER_BLOCK_ELEMENTS, 82, decode_iq2_s, NULL },
   { "IQ4_XS", 23, SUPER_BLOCK_ELEMENTS, 136, decode_iq4_xs, NULL },
+  { "IQ1_M", 29, SUPER_BLOCK_ELEMENTS, 56, decode_iq1_m, NULL },
   { "BF16", 30, 1, 2, decode_bf16, encode_bf16 },
   { "TQ1_0", 34, SUPER_BLOCK_ELEMENTS, 54, decode_tq1_0, encode_tq1_0 },
   { "TQ2_0", 35, SUPER_BLOCK_ELEMENTS, 66, decode_tq2_0, encode_tq2_0 },

@@ -15,6 +15,8 @@ group_free (gpointer user_data)
   g_free (group);
 }
 
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (WeftCtGroup, group_free)
+
 static const gchar *
 lookup_text (JsonNode *object, const gchar *name)
 {
@@ -104,13 +106,26 @@ read_strategy (JsonNode *weights, gint64 block[2])
   return g_str_equal (strategy, "tensor") || group_size > 0;
 }
 
+/* A pattern that cannot be read would match no module. */
+static gboolean
+check_targets (const gchar *name, const WeftCtGroup *group, GError **error)
+{
+  for (guint i = 0; group->targets[i] != NULL; i++)
+    if (!weft_quantization_config_check_entry (group->targets[i], error))
+      {
+        g_prefix_error (error, "config group '%s': ", name);
+        return FALSE;
+      }
+  return TRUE;
+}
+
 static WeftCtGroup *
 group_new (const gchar *name, JsonNode *object, const gchar *format, GError **error)
 {
   JsonNode *weights = weft_json_lookup (object, "weights");
   const gchar *own_format = lookup_text (object, "format");
+  g_autoptr (WeftCtGroup) group = NULL;
   const gchar *type;
-  WeftCtGroup *group;
   gint64 bits;
 
   if (weights == NULL || !JSON_NODE_HOLDS_OBJECT (weights))
@@ -126,15 +141,16 @@ group_new (const gchar *name, JsonNode *object, const gchar *format, GError **er
   group->bits = (guint) CLAMP (bits, 0, 64);
   group->is_integer = g_strcmp0 (type, "float") != 0;
   group->is_symmetric = lookup_boolean (weights, "symmetric", TRUE);
+  if (!check_targets (name, group, error))
+    return NULL;
   if (bits >= 1 && bits <= 8 && read_strategy (weights, group->block)
       && (group->is_integer || bits == 4 || bits == 6 || bits == 8))
-    return group;
+    return g_steal_pointer (&group);
   g_set_error (
       error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
       "config group '%s': expected weights of 1 to 8 bits (4, 6 or 8 for floats) with a strategy of tensor, channel, "
       "group with group_size or block with block_structure, found %" G_GINT64_FORMAT " bits and strategy %s",
       name, bits, lookup_text (weights, "strategy") != NULL ? lookup_text (weights, "strategy") : "none");
-  group_free (group);
   return NULL;
 }
 

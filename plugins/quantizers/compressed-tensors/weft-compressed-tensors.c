@@ -151,13 +151,30 @@ describe_words (WeftPackedWeight *weight, Description *description, GError **err
              : refuse (weight, WEFT_ERROR_LIMIT, "its packed codes are too many", error);
 }
 
+/* Numbers; exponents for the MX formats, and E4M3 under a global scale for NVFP4. */
+static gboolean
+check_scale_dtype (WeftPackedWeight *weight, const Description *description, GError **error)
+{
+  WeftDtype dtype = weft_tensor_get_dtype (description->scale);
+  gboolean is_mx = g_str_has_prefix (description->group->format, "mxfp");
+  gboolean is_nvfp4 = weft_packed_weight_get_tensor (weight, ROLE_GLOBAL_SCALE) != NULL;
+
+  if (is_mx && (dtype == WEFT_DTYPE_U8 || dtype == WEFT_DTYPE_F8_E8M0))
+    {
+      weft_packed_weight_set_exponents (weight, ROLE_SCALE);
+      return TRUE;
+    }
+  return (weft_dtype_is_floating (dtype)
+          && (weft_dtype_get_bits (dtype) >= 16 || (is_nvfp4 && dtype == WEFT_DTYPE_F8_E4M3)))
+         || refuse (weight, WEFT_ERROR_DTYPE, "its scale is of a dtype that its format does not have", error);
+}
+
 /* Tells the blocks of parts that ops may act on. */
 static gboolean
 set_blocks (WeftPackedWeight *weight, const Description *description, GError **error)
 {
   const WeftCtGroup *group = description->group;
   gboolean has_index = weft_packed_weight_get_tensor (weight, ROLE_GROUP_INDEX) != NULL;
-  gboolean is_single = weft_tensor_get_n_elements (description->scale) == 1;
   WeftTensor *zero_point = weft_packed_weight_get_tensor (weight, ROLE_ZERO_POINT);
 
   if (description->word_columns > 0
@@ -165,13 +182,11 @@ set_blocks (WeftPackedWeight *weight, const Description *description, GError **e
     return FALSE;
   if (has_index)
     return TRUE;
-  if (!weft_packed_weight_set_block (weight, ROLE_SCALE, is_single ? 0 : group->block[0],
-                                     is_single ? 0 : group->block[1], error))
+  if (!weft_packed_weight_set_block (weight, ROLE_SCALE, group->block[0], group->block[1], error))
     return FALSE;
   if (zero_point != NULL
       && weft_shape_equal (weft_tensor_get_shape (zero_point), weft_tensor_get_shape (description->scale)))
-    return weft_packed_weight_set_block (weight, ROLE_ZERO_POINT, is_single ? 0 : group->block[0],
-                                         is_single ? 0 : group->block[1], error);
+    return weft_packed_weight_set_block (weight, ROLE_ZERO_POINT, group->block[0], group->block[1], error);
   return TRUE;
 }
 
@@ -190,6 +205,8 @@ describe_codes (WeftCompressedTensors *self, WeftPackedWeight *weight, gboolean 
   if (description.group == NULL)
     return refuse (weight, WEFT_ERROR_FORMAT, "it is packed, and no group of the config has its module",
                    error);
+  if (!check_scale_dtype (weight, &description, error))
+    return FALSE;
   if (is_packed && !describe_words (weight, &description, error))
     return FALSE;
   if (!is_packed)

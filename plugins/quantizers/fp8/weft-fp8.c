@@ -124,6 +124,26 @@ is_grid (gint64 extent, gint64 block, gint64 n_blocks)
   return block > 0 && extent / block + (extent % block != 0) == n_blocks;
 }
 
+static gboolean
+is_exponent (WeftDtype dtype)
+{
+  return dtype == WEFT_DTYPE_U8 || dtype == WEFT_DTYPE_F8_E8M0;
+}
+
+/* Numbers, or exponents. Others are no scales, whatever their names say. */
+static gboolean
+check_scale_dtype (WeftTensor *scale, GError **error)
+{
+  WeftDtype dtype = weft_tensor_get_dtype (scale);
+
+  if (is_exponent (dtype) || (weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) >= 16))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE,
+               "its scale is stored as %s; expected F32, BF16, F16, F64, or exponents as F8_E8M0 or U8",
+               weft_dtype_get_name (dtype));
+  return FALSE;
+}
+
 /* The block of the config, if it gives the grid; otherwise the one that divides the weight. */
 static gboolean
 find_block (WeftFp8Quantizer *self, const WeftShape *dense, WeftTensor *scale, gboolean is_fp4, gint64 *block,
@@ -201,7 +221,7 @@ describe_packed (WeftFp8Quantizer *self, WeftPackedWeight *weight, gboolean is_f
                    weft_packed_weight_get_name (weight));
       return FALSE;
     }
-  if (!find_block (self, &dense, scale, is_fp4, block, error))
+  if (!check_scale_dtype (scale, error) || !find_block (self, &dense, scale, is_fp4, block, error))
     {
       g_prefix_error (error, "'%s': ", weft_packed_weight_get_name (weight));
       return FALSE;
@@ -216,6 +236,8 @@ describe_packed (WeftFp8Quantizer *self, WeftPackedWeight *weight, gboolean is_f
     return FALSE;
   if (block[0] == 0 && block[1] == 0)
     weft_packed_weight_allow_channels (weight, role);
+  if (is_exponent (weft_tensor_get_dtype (scale)))
+    weft_packed_weight_set_exponents (weight, role);
   return describe_activation (weight, ROLE_ACTIVATION_SCALE, error)
          && describe_activation (weight, ROLE_INPUT_SCALE, error);
 }
@@ -232,15 +254,13 @@ weft_fp8_quantizer_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, 
   return !(is_fp8 (dtype) || is_fp4) || describe_packed ((WeftFp8Quantizer *) base, weight, is_fp4, error);
 }
 
-/* E2M1 codes, the first in the low nibble. */
+/* FP8 codes are elements as they are; those of E2M1 stand in bytes, the first in the low nibble. */
 static WeftTensor *
-look_up_fp4 (WeftTensor *codes, const WeftShape *dense, GError **error)
+dup_elements (WeftTensor *codes, const WeftShape *dense, GError **error)
 {
-  g_autoptr (WeftTensor) unpacked =
-      weft_tensor_unpack (codes, 4, WEFT_BIT_ORDER_DENSE, -1, dense->dims[dense->rank - 1], error);
-  g_autoptr (WeftTensor) table = unpacked != NULL ? weft_tensor_new_code_table (WEFT_DTYPE_F4, error) : NULL;
-
-  return table != NULL ? weft_tensor_lookup (unpacked, table, error) : NULL;
+  return is_fp8 (weft_tensor_get_dtype (codes))
+             ? weft_tensor_ref (codes)
+             : weft_tensor_unpack_floats (codes, WEFT_DTYPE_F4, dense->dims[dense->rank - 1], error);
 }
 
 /* Bytes of a scale are exponents. */
@@ -265,8 +285,7 @@ weft_fp8_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight
   const WeftShape *dense = weft_packed_weight_get_shape (weight);
   const gchar *role;
   WeftTensor *scale = get_scale (weight, &role);
-  g_autoptr (WeftTensor) elements =
-      is_fp8 (weft_tensor_get_dtype (codes)) ? weft_tensor_ref (codes) : look_up_fp4 (codes, dense, error);
+  g_autoptr (WeftTensor) elements = dup_elements (codes, dense, error);
   gint64 block[2];
 
   if (elements == NULL)
@@ -510,9 +529,9 @@ dequantize_pair (WeftTensor *codes, WeftTensor *scale, WeftOpContext *context, G
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "packed FP4 needs columns");
       return NULL;
     }
-  if (!find_block (&no_block, &dense, scale, is_fp4, block, error))
+  if (!check_scale_dtype (scale, error) || !find_block (&no_block, &dense, scale, is_fp4, block, error))
     return NULL;
-  elements = is_fp4 ? look_up_fp4 (codes, &dense, error) : weft_tensor_ref (codes);
+  elements = dup_elements (codes, &dense, error);
   return elements != NULL ? dequantize_blocks (elements, scale, block, choose_dtype (context, scale), error)
                           : NULL;
 }

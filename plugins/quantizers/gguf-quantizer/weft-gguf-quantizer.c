@@ -61,9 +61,12 @@ find_type (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
   const gchar *name = get_type_name (base, weight);
   const WeftGgufBlockType *type = name != NULL ? weft_gguf_block_type_from_name (name) : NULL;
 
+  /* The public descriptions do not agree on what stands in a block of Q8_1: 36 bytes, or 40. */
   if (type == NULL)
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "'%s' is of type %s, whose blocks are not known",
-                 weft_packed_weight_get_name (weight), name != NULL ? name : "none");
+    g_set_error (
+        error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "'%s' is of type %s, whose blocks are not known%s",
+        weft_packed_weight_get_name (weight), name != NULL ? name : "none",
+        g_strcmp0 (name, "Q8_1") == 0 ? ": runtimes keep activations in it, and files have none" : "");
   return type;
 }
 

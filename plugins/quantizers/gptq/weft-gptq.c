@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPTQ: codes of an [in, out] matrix packed down the rows, zero points along the columns, and groups of rows in any order
  * (act-order). Zero points of the first version of the format are one too small. Layout of AutoGPTQ and GPTQModel. */
+#include <string.h>
+
 #include "weft.h"
 
 #define ROLE_ZERO_POINT "zero_point"
@@ -13,11 +15,16 @@ typedef struct
   guint bits;
   /* Rows of a group; not above 0: all. */
   gint64 group_size;
-  /* Added to a stored zero point. */
-  gint zero_point_offset;
+  /* What the config says; NULL: nothing. */
+  const gchar *format;
+  /* Whether every zero point is the middle code, so that it tells the version. */
+  gboolean is_symmetric;
 } WeftGptq;
 
 WEFT_DEFINE_QUANTIZER (WeftGptq, weft_gptq)
+
+#define FORMAT_V1 "gptq"
+#define FORMAT_V2 "gptq_v2"
 
 static gboolean
 weft_gptq_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
@@ -37,15 +44,16 @@ weft_gptq_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GE
                    "expected 'bits' of 2, 3, 4 or 8, found %" G_GINT64_FORMAT, bits);
       return FALSE;
     }
-  if (format != NULL && !g_str_equal (format, "gptq") && !g_str_equal (format, "gptq_v2"))
+  if (format != NULL && !g_str_equal (format, FORMAT_V1) && !g_str_equal (format, FORMAT_V2))
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-                   "expected a checkpoint_format of 'gptq' or 'gptq_v2', found '%s'", format);
+                   "expected a checkpoint_format of '" FORMAT_V1 "' or '" FORMAT_V2 "', found '%s'", format);
       return FALSE;
     }
   self->bits = (guint) bits;
+  self->format = format;
+  self->is_symmetric = weft_quantization_config_lookup_boolean (config, "sym", FALSE);
   weft_quantization_config_lookup_int (config, "group_size", &self->group_size);
-  self->zero_point_offset = format != NULL && g_str_equal (format, "gptq_v2") ? 0 : 1;
   return TRUE;
 }
 
@@ -71,6 +79,66 @@ count_inputs (WeftGptq *self, WeftPackedWeight *weight, gint64 *n_inputs, GError
   return FALSE;
 }
 
+/* Whether the zero points in one word, as many as there are columns for, are all @code. */
+static gboolean
+is_word_of (guint32 word, guint bits, gint64 n_columns, guint32 code)
+{
+  for (guint i = 0; i < 32 / bits && i < n_columns; i++)
+    if ((word >> (bits * i) & ((1u << bits) - 1)) != code)
+      return FALSE;
+  return TRUE;
+}
+
+/* The format that the first word of a symmetric weight's zero points is of; %NULL without an error if it is of neither. */
+static const gchar *
+read_format (WeftGptq *self, WeftPackedWeight *weight, GError **error)
+{
+  WeftTensor *words = weft_packed_weight_get_tensor (weight, ROLE_ZERO_POINT);
+  const gint64 n_columns = weft_tensor_get_dim (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES), 1);
+  const guint32 middle = 1u << (self->bits - 1);
+  g_autoptr (WeftTensor) row = NULL;
+  g_autoptr (WeftTensor) first = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  guint32 word;
+
+  if (weft_tensor_get_dtype (words) != WEFT_DTYPE_I32 || weft_tensor_get_rank (words) != 2
+      || weft_tensor_get_n_elements (words) == 0)
+    return NULL;
+  row = weft_tensor_slice (words, 0, 0, 1, error);
+  first = row != NULL ? weft_tensor_slice (row, 1, 0, 1, error) : NULL;
+  bytes = first != NULL ? weft_tensor_read (first, NULL, error) : NULL;
+  if (bytes == NULL)
+    return NULL;
+  memcpy (&word, g_bytes_get_data (bytes, NULL), sizeof word);
+  return is_word_of (word, self->bits, n_columns, middle - 1) ? FORMAT_V1
+         : is_word_of (word, self->bits, n_columns, middle)   ? FORMAT_V2
+                                                              : NULL;
+}
+
+/* What is added to stored zero points. Files name the wrong version, or none: then those of a symmetric weight tell it, and
+ * the first version is meant where they cannot. */
+static gboolean
+find_zero_point_offset (WeftGptq *self, WeftPackedWeight *weight, gint *offset, GError **error)
+{
+  g_autoptr (GError) cause = NULL;
+  const gchar *found = self->is_symmetric ? read_format (self, weight, &cause) : NULL;
+  const gchar *format = found != NULL ? found : self->format;
+
+  *offset = format != NULL && g_str_equal (format, FORMAT_V2) ? 0 : 1;
+  if (cause != NULL)
+    g_propagate_prefixed_error (error, g_steal_pointer (&cause),
+                                "'%s': ", weft_packed_weight_get_name (weight));
+  else if (found == NULL || self->format == NULL || g_str_equal (found, self->format))
+    return TRUE;
+  else
+    g_set_error (
+        error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+        "the config says checkpoint_format '%s', and the zero points of '%s', which are symmetric, are those of "
+        "'%s'; set checkpoint_format to what the file is",
+        self->format, weft_packed_weight_get_name (weight), found);
+  return FALSE;
+}
+
 static gboolean
 weft_gptq_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
 {
@@ -79,6 +147,7 @@ weft_gptq_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **
   WeftTensor *scales = weft_packed_weight_require_tensor (weight, ROLE_SCALE, error);
   g_autofree gchar *scheme = g_strdup_printf ("gptq int%u", self->bits);
   gint64 n_inputs;
+  gint offset;
 
   if (scales == NULL || weft_packed_weight_require_tensor (weight, ROLE_ZERO_POINT, error) == NULL)
     return FALSE;
@@ -94,6 +163,7 @@ weft_gptq_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **
       return FALSE;
     }
   return count_inputs (self, weight, &n_inputs, error)
+         && find_zero_point_offset (self, weight, &offset, error)
          && weft_packed_weight_set_packed (weight, scheme,
                                            (gint64[]){ weft_tensor_get_dim (words, 1), n_inputs }, 2,
                                            weft_tensor_get_dtype (scales), error);
@@ -107,8 +177,11 @@ dup_zero_points (WeftGptq *self, WeftPackedWeight *weight, gint64 n_outputs, GEr
   g_autoptr (WeftTensor) codes =
       weft_tensor_unpack (words, self->bits, WEFT_BIT_ORDER_DENSE, -1, n_outputs, error);
   g_autoptr (WeftTensor) wide = codes != NULL ? weft_tensor_cast (codes, WEFT_DTYPE_F32, error) : NULL;
+  gint offset;
 
-  return wide != NULL ? weft_tensor_shift (wide, self->zero_point_offset, error) : NULL;
+  return wide != NULL && find_zero_point_offset (self, weight, &offset, error)
+             ? weft_tensor_shift (wide, offset, error)
+             : NULL;
 }
 
 /* The rows of a group follow each other where there is no index. */

@@ -79,6 +79,15 @@ weft_mlx_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **e
       return FALSE;
     }
   shape.dims[shape.rank - 1] /= self->bits;
+  if (shape.dims[shape.rank - 1] % self->group_size != 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "'%s': %" G_GINT64_FORMAT " columns of %" G_GINT64_FORMAT
+                   " bits are not whole groups of %" G_GINT64_FORMAT ", as the config has them",
+                   weft_packed_weight_get_name (weight), shape.dims[shape.rank - 1], self->bits,
+                   self->group_size);
+      return FALSE;
+    }
   return weft_packed_weight_set_packed (weight, scheme, shape.dims, shape.rank,
                                         weft_tensor_get_dtype (scales), error)
          && (32 % self->bits != 0

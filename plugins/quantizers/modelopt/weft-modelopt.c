@@ -2,6 +2,7 @@
 /* ModelOpt's checkpoints. NVFP4: two E2M1 codes a byte, an E4M3 scale for every 16 of them and one F32 scale for all, which
  * multiplies (compressed-tensors divides by its own). FP8: one scale for all, or for each row. */
 #include <math.h>
+#include <string.h>
 
 #include "weft.h"
 
@@ -20,6 +21,20 @@ typedef struct
 
 WEFT_DEFINE_QUANTIZER (WeftModeloptQuantizer, weft_modelopt_quantizer)
 
+/* Algorithms whose weights are stored as NVFP4 or FP8, whatever their activations are. */
+static gboolean
+check_algorithm (WeftQuantizationConfig *config, GError **error)
+{
+  const gchar *name = weft_quantization_config_lookup_string (config, "quant_algo");
+
+  if (name == NULL || strstr (name, "NVFP4") != NULL || strstr (name, "FP8") != NULL
+      || g_str_equal (name, "MIXED_PRECISION"))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+               "expected a quant_algo of NVFP4, FP8 or MIXED_PRECISION, found '%s'", name);
+  return FALSE;
+}
+
 static gboolean
 weft_modelopt_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
 {
@@ -30,7 +45,7 @@ weft_modelopt_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConf
   weft_quantizer_base_add_part (base, ROLE_INPUT_SCALE, "", "_input_scale");
   weft_quantizer_base_add_runtime_tensor (base, ".k_scale");
   weft_quantizer_base_add_runtime_tensor (base, ".v_scale");
-  return TRUE;
+  return check_algorithm (config, error);
 }
 
 /* A scale of what goes in is one for all of the weight. */
@@ -108,11 +123,9 @@ dequantize_nvfp4 (WeftPackedWeight *weight, WeftDtype dtype, GError **error)
 {
   static const gint64 group[] = { GROUP_ELEMENTS };
   const WeftShape *dense = weft_packed_weight_get_shape (weight);
-  g_autoptr (WeftTensor) codes =
-      weft_tensor_unpack (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES), 4, WEFT_BIT_ORDER_DENSE,
-                          -1, dense->dims[dense->rank - 1], error);
-  g_autoptr (WeftTensor) table = codes != NULL ? weft_tensor_new_code_table (WEFT_DTYPE_F4, error) : NULL;
-  g_autoptr (WeftTensor) elements = table != NULL ? weft_tensor_lookup (codes, table, error) : NULL;
+  g_autoptr (WeftTensor) elements =
+      weft_tensor_unpack_floats (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES), WEFT_DTYPE_F4,
+                                 dense->dims[dense->rank - 1], error);
   /* The product of both scales is rounded to F32 first. */
   g_autoptr (WeftTensor) scale =
       elements != NULL ? weft_tensor_dequantize (weft_packed_weight_get_tensor (weight, ROLE_SCALE),

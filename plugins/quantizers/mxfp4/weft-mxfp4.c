@@ -95,6 +95,7 @@ describe (WeftPackedWeight *weight, WeftDtype dtype, GError **error)
     }
   dense.dims[0] = expected.dims[0];
   dense.dims[2] = expected.dims[1];
+  weft_packed_weight_set_exponents (weight, ROLE_SCALE);
   return weft_packed_weight_set_packed (weight, MXFP4_SCHEME, dense.dims, dense.rank, dtype, error);
 }
 
@@ -113,10 +114,8 @@ dequantize (WeftPackedWeight *weight, WeftDtype dtype, GError **error)
   const gint64 packed[] = { dense[0], dense[2], dense[1] / 2 };
   g_autoptr (WeftTensor) bytes =
       weft_tensor_reshape (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES), packed, 3, error);
-  g_autoptr (WeftTensor) codes =
-      bytes != NULL ? weft_tensor_unpack (bytes, 4, WEFT_BIT_ORDER_DENSE, -1, dense[1], error) : NULL;
-  g_autoptr (WeftTensor) table = codes != NULL ? weft_tensor_new_code_table (WEFT_DTYPE_F4, error) : NULL;
-  g_autoptr (WeftTensor) elements = table != NULL ? weft_tensor_lookup (codes, table, error) : NULL;
+  g_autoptr (WeftTensor) elements =
+      bytes != NULL ? weft_tensor_unpack_floats (bytes, WEFT_DTYPE_F4, dense[1], error) : NULL;
   g_autoptr (WeftTensor) scales =
       elements != NULL ? weft_tensor_bitcast (weft_packed_weight_get_tensor (weight, ROLE_SCALE),
                                               WEFT_DTYPE_F8_E8M0, error)

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a caller said, for the stages of a plan. */
+#pragma once
+
+#include "parallel/weft-sharding-internal.h"
+#include "pipeline/weft-load-options.h"
+
+/* NULL: the whole model is wanted. */
+const WeftMesh *weft_load_options_get_mesh (WeftLoadOptions *self);
