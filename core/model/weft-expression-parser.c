@@ -179,15 +179,20 @@ parse_number (Parser *parser)
 static WeftExpressionNode *
 parse_text (Parser *parser)
 {
-  gchar quote = *parser->at;
-  const gchar *start = ++parser->at;
+  gchar quote = *parser->at++;
+  g_autoptr (GString) text = g_string_new (NULL);
 
-  while (*parser->at != quote && *parser->at != '\0' && *parser->at != '\\')
-    parser->at++;
-  if (*parser->at != quote)
-    return fail (parser, "the end of a text, without backslashes");
+  for (; *parser->at != quote; parser->at++)
+    {
+      gboolean is_escaped = *parser->at == '\\';
+
+      parser->at += is_escaped;
+      if (*parser->at == '\0' || (is_escaped && *parser->at != '\\' && *parser->at != quote))
+        return fail (parser, "the end of a text, with no backslash but before another or a quote");
+      g_string_append_c (text, *parser->at);
+    }
   parser->at++;
-  return new_literal (weft_value_text (start, parser->at - start - 1));
+  return new_literal (weft_value_text (text->str, (gssize) text->len));
 }
 
 /* Wherever the grammar recurs the depth is counted. */

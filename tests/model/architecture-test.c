@@ -18,6 +18,7 @@ static const gchar *const tiny =
     "    'keep_in_fp32':['norm'],'keep_in_fp32_strict':['gate']},"
     "  '$Head':{'module':'$Head','base_model_prefix':'model','bases':['$Base','PreTrainedModel'],"
     "    'ties':{'head.weight':'model.embed.weight'},'ignore_on_load_missing':[{'if':'depth > 2','value':['deep']}],"
+    "    'ignore_on_load_unexpected':{'expression':'[\\\"^layers[.]\\\" + str(i) for i in range(1, depth)]'},"
     "    'ignore_on_save':['head.weight'],'parallel_plan':{'head':'colwise_gather_output'}},"
     "  '$Tower':{'module':'$Tower','base_model_prefix':'tower','bases':['PreTrainedModel'],'ignore_on_save':['w'],"
     "    'ties':{'(?!a)[bc].s':'a.s'}},"
@@ -162,6 +163,9 @@ test_facts (void)
       g_assert_cmpstr (weft_module_tree_get_tie_source (tree, i), ==, ties[i][1]);
     }
   g_assert_cmpstr (weft_module_tree_get_ignore_on_load_missing (tree)[0], ==, "deep");
+  g_assert_cmpstr (weft_module_tree_get_ignore_on_load_unexpected (tree)[0], ==, "^layers[.]1");
+  g_assert_cmpstr (weft_module_tree_get_ignore_on_load_unexpected (tree)[1], ==, "^layers[.]2");
+  g_assert_null (weft_module_tree_get_ignore_on_load_unexpected (tree)[2]);
   g_assert_cmpstr (weft_module_tree_get_ignore_on_save (tree)[0], ==, "head.weight");
   g_assert_cmpstr (weft_module_tree_get_ignore_on_save (tree)[1], ==, "model.tower.w");
   g_assert_cmpuint (weft_module_tree_get_n_dtype_rules (tree), ==, 2);

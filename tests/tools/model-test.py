@@ -62,7 +62,8 @@ class ModelTest(unittest.TestCase):
             with self.subTest(words=words):
                 self.assertIn(part, run("model", *words, code=code))
         for config, part in (({"model_type": "lama", "hidden_size": 8}, "near names: 'llama'"), ({**LLAMA, "num_hidden_layers": "x"}, "config.json"),
-                             ({**LLAMA, "hidden_size": -4}, "is negative"), ({**LLAMA, "num_attention_heads": 0}, "a division by zero")):
+                             ({**LLAMA, "hidden_size": -4}, "is negative"),
+                             ({**LLAMA, "dtype": "floof"}, 'expected a floating dtype such as "bfloat16", found "floof"'), ({**LLAMA, "dtype": "int8"}, 'found "int8"'), ({**LLAMA, "num_attention_heads": 0}, "a division by zero")):
             with self.subTest(config=config):
                 self.write(config)
                 self.assertIn(part, run("model", self.folder, code=1))

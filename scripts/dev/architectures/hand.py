@@ -80,6 +80,7 @@ SEEDS = {
     "Dots1Config": [{"num_local_experts": 4, "num_hidden_layers": 4, "first_k_dense_replace": 1}],
     "Emu3Config": [{"vocabulary_map": {"<image>": 1, "<|extra_200|>": 2}}],
     "EsmConfig": [{"vocab_size": 33}, {"vocab_size": 33, "is_folding_model": True, "num_hidden_layers": 2, "esmfold_config": {"trunk": {"num_blocks": 2}}}],
+    "Gemma4UnifiedConfig": [{"vision_config": {"model_type": "gemma4_unified_vision"}, "audio_config": {"model_type": "gemma4_unified_audio"}, "text_config": {"model_type": "gemma4_unified_text", "num_hidden_layers": 6}}],
     "HunYuanVLTextConfig": [{"head_dim": 64}],
     "HunYuanVLConfig": [{"text_config": {"model_type": "hunyuan_vl_text", "head_dim": 64}}],
 }

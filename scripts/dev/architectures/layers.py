@@ -78,7 +78,7 @@ def layers():
     made = {
         "Linear": {
             "class": "Linear", "arguments": ["in_features", "out_features", "bias=True"],
-            "attributes": {"in_features": "in_features", "out_features": "out_features", "bias": "bias"},
+            "attributes": {"in_features": "in_features", "out_features": "out_features", "bias": "True if bias else False"},
             "tensors": [{"name": "weight", "shape": ["out_features", "in_features"]}, {"name": "bias", "shape": ["out_features"], "if": "bias"}],
         },
         "Embedding": {"class": "Embedding", "arguments": ["num_embeddings", "embedding_dim"], "tensors": [{"name": "weight", "shape": ["num_embeddings", "embedding_dim"]}]},

@@ -202,10 +202,11 @@ def prove_family(one, configs, seed=1000):
         sampler = sample.Sampler(config_class, [*one.modules, sys.modules[config_class.__module__]], seed + n)
         sampler.start()
         sampler.base, sampler.relevant, sampler.fails, sampler.tries = dict(known.works.get(cls, known.base)), known.relevant, dict(known.fails), dict(known.tries)
+        bases = [sampler.base, *map(family.flattened, known.seeds[:2])]
         siblings = sum(1 for _, c in one.defined if c is config_class)
         count = configs if counted.get(config_class, 0) < 1 else max(1, -(-configs // siblings))
         counted[config_class] = counted.get(config_class, 0) + 1
-        tried, wrong = proving.prove_class(data, one.file, cls, config_class, family.config_key(config_class), sampler, count)
+        tried, wrong = proving.prove_class(data, one.file, cls, config_class, family.config_key(config_class), sampler, bases, count)
         learnable = not any("no architecture data" in t for found, _, _ in wrong for t in found)
         report[cls.__name__] = {"seen": [o for _, _, o in wrong] if learnable else [], "configs": tried, "different": len(wrong), "examples": [(f, c) for f, c, _ in wrong[:2]]}
     return report
@@ -427,65 +428,87 @@ def check(options):
     """Compares what the command tells of a model with the reference, on configs that the data was not derived from."""
     reference.quiet()
     data = evaluate.Data(options.out)
+    seeds = known_configs(options.configs)
     types, tried, bad = 0, 0, 0
     deadline = time.time() + options.seconds
-    for model_type, folder in data.index["model_types"].items():
-        if (options.names and model_type not in options.names) or "/" in model_type or time.time() > deadline:
+    for model_type in options.names or data.index["model_types"]:
+        if "/" in model_type or model_type not in data.index["model_types"] or time.time() > deadline:
             continue
-        file = data.file_of(model_type)
-        try:
-            classes = [(c, k) for c, k in reference.model_classes(folder) if family.config_key(k) == model_type]
-        except Exception:
-            continue
-        classes = [(c, k) for c, k in classes if "module" in file["classes"].get("$" + c.__name__.removeprefix(file["prefix"]) if file["prefix"] else c.__name__, {})]
-        if not classes:
-            continue
-        cls, config_class = classes[-1]
-        sampler = sample.Sampler(config_class, [*reference.modeling_modules(folder), sys.modules[config_class.__module__]], 5000)
-        try:
-            sampler.start()
-        except Exception:
-            continue
-        found = [weft_differences(options.with_weft, cls, sampler, strength) for strength in (0.1, 0.2, 0.3)]
-        found = [f for f in found if f is not None]
-        types, tried, bad = types + bool(found), tried + len(found), bad + sum(1 for f in found if f)
-        for f in found:
+        found = check_type(options, data, seeds, model_type)
+        types, tried, bad = types + bool(found), tried + len(found), bad + sum(1 for _, f in found if f)
+        for cls, f in found:
             if f:
-                print(f"{model_type}: {cls.__name__}: {f[:300]}", flush=True)
+                print(f"{model_type}: {cls}: {f[:300]}", flush=True)
     print(f"{types} model types, {tried} configs, {bad} differences")
     return 1 if bad else 0
 
 
-def weft_differences(program, cls, sampler, strength):
-    """None if no config could be built, else a text: empty where the command agrees."""
+def check_type(options, data, seeds, model_type):
+    """[(class, difference or an empty text)] of the largest class of a model type that is known in full."""
+    folder, file = data.index["model_types"][model_type], data.file_of(model_type)
+    try:
+        one = family.Family(folder, seeds, log=lambda text: None)
+    except Exception:
+        return []
+    short = lambda c: "$" + c.__name__.removeprefix(file["prefix"]) if file["prefix"] and c.__name__.startswith(file["prefix"]) else c.__name__
+    classes = [(c, k) for c, k in one.classes if family.config_key(k) == model_type and "module" in file["classes"].get(short(c), {})]
+    if not classes:
+        return []
+    cls, config_class = classes[-1]
+    sampler = one.sampler(config_class, 5000)
+    if sampler is None:
+        return []
+    found = []
+    for base in (sampler.small, {}, *map(family.flattened, sampler.seeds)):
+        sampler.base = dict(base)
+        found = [weft_differences(options.with_weft, cls, sampler, strength) for strength in (0.1, 0.2, 0.3)]
+        found = [(cls.__name__, f) for f in found if f is not None]
+        if found:
+            break
+    return found
+
+
+def build_plainly(cls, config):
+    """The model without being watched, or an error of the reference."""
     old = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
-        def build(config):
-            with torch.device("meta"):
-                return cls(config)
-
-        module, _ = sampler.attempt(build, strength)
-        if module is None:
-            return None
+        with torch.device("meta"):
+            return cls(config)
     finally:
         torch.set_default_dtype(old)
+
+
+def ask_weft(program, cls, sampler, given):
     with tempfile.TemporaryDirectory() as folder:
-        given = sampler.last or json.loads(module.config.to_json_string(use_diff=False))  # an empty config says too little to be taken
         config = {**json.loads(json.dumps(plain(given))), "model_type": sampler.config_class.model_type, "architectures": [cls.__name__], "dtype": "bfloat16"}
         json.dump(config, open(os.path.join(folder, "config.json"), "w"))
-        run = subprocess.run([program, "model", "--json", folder], capture_output=True, text=True)
+        return subprocess.run([program, "model", "--json", folder], capture_output=True, text=True)
+
+
+def weft_differences(program, cls, sampler, strength):
+    """None if no config could be built, else a text: empty where the command agrees."""
+    module, _ = sampler.attempt(lambda config: build_plainly(cls, config), strength)
+    if module is None:
+        return None
+    run = ask_weft(program, cls, sampler, sampler.last)
+    if "says nothing of a model" in run.stderr:  # weft takes no config of which it knows no size: as the reference saves it
+        run = ask_weft(program, cls, sampler, json.loads(module.config.to_json_string(use_diff=False)))
     if run.returncode:
         return run.stderr or run.stdout
     told = json.loads(run.stdout)
     modules, tensors = proving.reference_tree(module)
-    theirs = [(p, type(m).__name__) for p, m in modules]
-    mine = [(m["fqn"], m["class"]) for m in told["modules"]]
-    theirs_t = [(n, s, str(d).removeprefix("torch."), stays) for n, s, d, stays, _ in tensors]
-    mine_t = [(t["name"], t["shape"], t["dtype"], t["persistent"]) for t in told["tensors"]]
-    for a, b in ((theirs, mine), (theirs_t, mine_t)):
-        if a != b:
-            return f"{[x for x in a if x not in b][:2] or 'order'}, not {[x for x in b if x not in a][:2]}"
+    models = [(p, m) for p, m in modules if isinstance(m, reference.PreTrainedModel)]
+    pairs = [
+        ([(p, type(m).__name__) for p, m in modules], [(m["fqn"], m["class"]) for m in told["modules"]]),
+        ([(n, s, str(d).removeprefix("torch."), stays) for n, s, d, stays, _ in tensors], [(t["name"], t["shape"], t["dtype"], t["persistent"]) for t in told["tensors"]]),
+        ([(p, type(m).__name__, m.config.model_type or "", m.base_model_prefix or "") for p, m in models],
+         [(m["fqn"], m["class"], m["model_type"], m["base_model_prefix"]) for m in told["sub_models"]]),
+        (sorted((getattr(module, "all_tied_weights_keys", None) or {}).items()), sorted(told["tied"].items())),
+    ]
+    for theirs, mine in pairs:
+        if theirs != mine:
+            return f"{[x for x in theirs if x not in mine][:2] or 'order'}, not {[x for x in mine if x not in theirs][:2]}"
     return ""
 
 

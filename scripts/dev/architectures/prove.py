@@ -108,7 +108,7 @@ def facts(path, module, node):
     return found
 
 
-def prove_class(data, file, cls, config_class, key, sampler, configs, strength=(0.15, 0.3, 0.5, 0.4, 0.25)):
+def prove_class(data, file, cls, config_class, key, sampler, bases, configs, strength=(0.15, 0.3, 0.5, 0.4, 0.25)):
     """(configs tried, differences [(text, config)])"""
     tried, wrong = 0, []
 
@@ -116,8 +116,10 @@ def prove_class(data, file, cls, config_class, key, sampler, configs, strength=(
         return trace.build(cls, config)
 
     for n in range(configs):
+        sampler.base = dict(bases[n % len(bases)])
         result, changes = sampler.attempt(build, strength[n % len(strength)])
         if result is None:
+            sampler.base = dict(bases[0])
             result, changes = sampler.attempt(build, 0.08, tries=12)
         if result is None:
             continue
