@@ -4,7 +4,8 @@
  * Brings a checkpoint into memory in several ways, each in turn, and prints the seconds of every round:
  *   copy                       two threads copy a mapping of the files, whose pages are there
  *   prepare                    the loader opens the checkpoint and plans
- *   pread, mmap, direct        the loader, once it has planned, by that backend; `pread:8:1024`: 8 reads of 1 MiB at once
+ *   pread, mmap, direct        the loader, once it has planned, by that backend; `pread:8:1024`: 8 reads of 1 MiB at once;
+ *                              `pread@0/2`: the part of rank 0 of 2
  * The arena is fresh, so that its pages have to be given, large ones where the kernel has them and --small-pages does not
  * forbid it; with --there it has been used before. With --cold the page cache of the files is dropped first. */
 #include <fcntl.h>
@@ -145,13 +146,31 @@ run_copy (const Setting *setting)
   return g_get_monotonic_time () - start;
 }
 
-/* `pread:8:1024` */
+/* `@0/2` */
+static WeftLoadOptions *
+make_options (const gchar *contestant)
+{
+  g_autoptr (GError) error = NULL;
+  WeftLoadOptions *options = weft_load_options_new ();
+  const gchar *rank = strchr (contestant, '@');
+  const gchar *world_size = rank != NULL ? strchr (rank, '/') : NULL;
+
+  if (world_size != NULL)
+    (void) weft_load_options_set_parallel (options, (guint) g_ascii_strtoull (world_size + 1, NULL, 10), 1,
+                                           (guint) g_ascii_strtoull (rank + 1, NULL, 10), &error);
+  fail_on (error);
+  return options;
+}
+
+/* `pread:8:1024@0/2` */
 static WeftLoader *
 make_loader (const Setting *setting, const gchar *contestant)
 {
-  g_auto (GStrv) words = g_strsplit (contestant, ":", 3);
+  g_auto (GStrv) parts = g_strsplit (contestant, "@", 2);
+  g_auto (GStrv) words = g_strsplit (parts[0], ":", 3);
+  g_autoptr (WeftLoadOptions) options = make_options (contestant);
   guint n_words = g_strv_length (words);
-  WeftLoader *loader = weft_loader_new (setting->folder, NULL);
+  WeftLoader *loader = weft_loader_new (setting->folder, options);
 
   if (strcmp (words[0], "mmap") == 0)
     weft_loader_set_io_backend (loader, WEFT_IO_BACKEND_MMAP);

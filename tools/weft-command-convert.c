@@ -9,6 +9,7 @@
 #include "base/weft-json.h"
 #include "base/weft-text.h"
 #include "weft-command-errors.h"
+#include "weft-command-job.h"
 #include "weft-command-output.h"
 
 /* A plan that is carried out. */
@@ -18,6 +19,7 @@ typedef struct
   WeftLoadPlan *plan;
   WeftSafetensorsSink *sink; /* NULL: nothing is written */
   JsonArray *results;        /* (nullable): those of several runs, for one value */
+  gboolean is_alone;         /* of a job of which each process makes what is its own */
   gboolean is_repeated;      /* an earlier run has told what the plan found */
 } Run;
 
@@ -127,6 +129,8 @@ write_output (const Run *run, const WeftCommandDestination *destination, GError 
   ok = weft_load_plan_execute_full (run->plan, WEFT_SINK (run->sink), &transfer_options, &counters,
                                     run->call->cancellable, error);
   weft_command_progress_end (run->call);
+  if (ok && !run->is_alone)
+    weft_command_sum_counters (run->call, &counters);
   print_reports (run, ok);
   if (!ok)
     return FALSE;
@@ -169,6 +173,8 @@ convert_once (Run *run, const WeftCommandDestination *destination,
       sink = weft_command_open_sink (destination, run->call->arguments[0], error);
       if (sink == NULL)
         return FALSE;
+      if (!run->is_alone)
+        weft_command_share_sink (run->call, sink);
     }
   plan = make_plan (run->call, error);
   if (plan == NULL)
@@ -176,9 +182,20 @@ convert_once (Run *run, const WeftCommandDestination *destination,
   run->plan = plan;
   run->sink = sink;
   ok = is_dry_run ? check_only (run, destination, error) : write_output (run, destination, error);
-  if (ok && !is_dry_run && quantization->error_report != NULL)
+  if (ok && !is_dry_run && quantization->error_report != NULL && weft_command_speaks (run->call))
     ok = weft_command_write_errors (plan, quantization->error_report, run->call, error);
   return ok;
+}
+
+/* A wrong command line is told before others are waited for. */
+static gboolean
+join_job (WeftCommandCall *call, const WeftCommandDestination *destination, GError **error)
+{
+  WeftTransferOptions transfer_options;
+
+  return !destination->is_shared_out
+         || (weft_command_read_threads (destination, call, &transfer_options, error)
+             && weft_command_join_job (call, error));
 }
 
 gint
@@ -188,6 +205,8 @@ weft_command_convert (WeftCommandCall *call, const WeftCommandDestination *desti
 {
   Run run = { .call = call };
 
+  if (!join_job (call, destination, error))
+    return WEFT_COMMAND_FAILED;
   return convert_once (&run, destination, quantization, is_dry_run, make_plan, error) ? WEFT_COMMAND_DONE
                                                                                       : WEFT_COMMAND_FAILED;
 }
@@ -217,17 +236,28 @@ weft_command_convert_ranks (WeftCommandCall *call, const WeftCommandDestination 
 {
   g_autoptr (JsonArray) results = json_array_new ();
   g_autoptr (JsonNode) root = json_node_new (JSON_NODE_ARRAY);
-  guint n_ranks;
+  guint n_ranks, first, step;
 
   if (!weft_command_read_ranks (parallel, &parallel->current, &n_ranks, error))
     return WEFT_COMMAND_FAILED;
   if (n_ranks == 0 || parallel->rank != NULL)
     return weft_command_convert (call, destination, quantization, is_dry_run, make_plan, error);
-  if (!is_dry_run && !make_folder (destination, error))
-    return WEFT_COMMAND_FAILED;
-  for (; parallel->current < n_ranks; parallel->current++)
+  if (destination->is_shared_out && call->is_json)
     {
-      Run run = { .call = call, .results = results, .is_repeated = parallel->current > 0 };
+      weft_command_set_usage_error (
+          error, "--json tells of one process; with --mpi and the folders of all ranks leave it out");
+      return WEFT_COMMAND_FAILED;
+    }
+  if (!join_job (call, destination, error) || (!is_dry_run && !make_folder (destination, error)))
+    return WEFT_COMMAND_FAILED;
+  /* The processes of a job take turns; each makes its folders by itself, which may be on a disk of its own. */
+  step = call->job != NULL ? weft_job_get_size (call->job) : 1;
+  first = call->job != NULL ? weft_job_get_rank (call->job) : 0;
+  for (parallel->current = first; parallel->current < n_ranks; parallel->current += step)
+    {
+      Run run = {
+        .call = call, .results = results, .is_repeated = parallel->current > first, .is_alone = step > 1
+      };
       g_autofree gchar *folder = weft_rank_folder_name (parallel->current, n_ranks);
       g_autofree gchar *path =
           g_build_filename (destination->output != NULL ? destination->output : "", folder, NULL);

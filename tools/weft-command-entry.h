@@ -6,6 +6,7 @@
 #include <gio/gio.h>
 
 #include "base/weft-error.h"
+#include "checkpoint/weft-job.h"
 
 /* Exit codes, the same for every sub-command. */
 enum
@@ -56,10 +57,12 @@ struct _WeftCommandCall
   gboolean is_quiet; /* print neither progress nor summaries */
   gboolean is_json;  /* standard output is one JSON value */
   GCancellable *cancellable;
+  WeftJob *job; /* the processes that run this call together; NULL: this one alone */
 
   /*< private >*/
   gint64 progress_started; /* monotonic time in microseconds; 0 before the first byte */
   gint64 progress_drawn;
+  gint64 progress_noted;
   gboolean has_result; /* a JSON value was printed: an error does not add another */
 };
 

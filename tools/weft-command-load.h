@@ -41,6 +41,7 @@ typedef struct
   gboolean is_in_place;
   gboolean is_resumed;
   gboolean is_not_synced;
+  gboolean is_shared_out;
 } WeftCommandDestination;
 
 #define WEFT_COMMAND_SOURCE_OPTIONS(type, member)                                                                      \
@@ -159,6 +160,12 @@ typedef struct
   {                                                                                                    \
     "adapter-name", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (type, member.adapter_name),        \
         "With --base: what the runtime calls the adapter (default: default)", "NAME"                   \
+  }
+
+#define WEFT_COMMAND_MPI_OPTION(type, member)                                                                \
+  {                                                                                                          \
+    "mpi", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (type, member.is_shared_out),                        \
+        "Share the work out among the processes of `mpirun -n N weft ...`, which have one file system", NULL \
   }
 
 #define WEFT_COMMAND_DESTINATION_OPTIONS(type, member)                                                                \

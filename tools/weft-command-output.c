@@ -11,6 +11,7 @@
 
 #define BAR_CELLS 30
 #define REDRAW_MICROSECONDS 100000
+#define NOTE_MICROSECONDS (10 * G_USEC_PER_SEC)
 
 /* How many bytes a control character at @text has, 0 if there is none. Those of C1 are two in UTF-8. */
 static guint
@@ -121,16 +122,37 @@ draw_progress (WeftCommandCall *call, guint64 n_bytes_done, guint64 n_bytes_tota
   fflush (stderr);
 }
 
+/* Where mpirun passes on what ranks print there is no terminal: then a line now and then. */
+static void
+note_progress (WeftCommandCall *call, guint64 n_bytes_done, guint64 n_bytes_total, gint64 now)
+{
+  g_autofree gchar *total = weft_text_format_size (n_bytes_total);
+
+  if (now - MAX (call->progress_started, call->progress_noted) < NOTE_MICROSECONDS || n_bytes_total == 0)
+    return;
+  call->progress_noted = now;
+  weft_command_note (call, "%.0f%% of %s", 100.0 * (gdouble) n_bytes_done / (gdouble) n_bytes_total, total);
+}
+
 void
 weft_command_progress (guint64 n_bytes_done, guint64 n_bytes_total, gpointer user_data)
 {
   WeftCommandCall *call = user_data;
+  gboolean is_terminal = isatty (STDERR_FILENO) == 1;
   gint64 now = g_get_monotonic_time ();
 
-  if (call->is_quiet || !isatty (STDERR_FILENO))
+  /* What this process does alone stops too when another of its job has failed. */
+  if (call->job != NULL && !weft_job_poll (call->job, NULL))
+    g_cancellable_cancel (call->cancellable);
+  if (call->is_quiet || (!is_terminal && call->job == NULL))
     return;
   if (call->progress_started == 0)
     call->progress_started = now;
+  if (!is_terminal)
+    {
+      note_progress (call, n_bytes_done, n_bytes_total, now);
+      return;
+    }
   if (now - call->progress_drawn < REDRAW_MICROSECONDS && n_bytes_done < n_bytes_total)
     return;
   call->progress_drawn = now;

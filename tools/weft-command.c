@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "weft-command-help.h"
+#include "weft-command-job.h"
 #include "weft-command-output.h"
 #include "weft-command-signal.h"
 #include "weft-command.h"
@@ -185,6 +186,8 @@ run_call (WeftCommandCall *call, GError **error)
   weft_command_progress_end (call);
   if (*error == NULL)
     weft_command_flush (error);
+  if (call->job != NULL)
+    code = weft_command_end_job (call, code, error);
   return *error != NULL ? exit_code_of_error (*error) : code;
 }
 
@@ -209,9 +212,10 @@ run_entry (const WeftCommandEntry *entry, const gchar *const *arguments)
     }
   else
     code = run_call (&call, &error);
-  if (error != NULL)
+  if (error != NULL && weft_command_speaks (&call))
     weft_command_print_error (&call, error);
   fflush (stdout);
+  g_clear_object (&call.job);
   clear_options (entry->options, options);
   clear_options (weft_command_common_options, &common);
   return code;

@@ -19,6 +19,7 @@ typedef struct
 
 static const GOptionEntry convert_options[] = {
   WEFT_COMMAND_DESTINATION_OPTIONS (ConvertOptions, destination),
+  WEFT_COMMAND_MPI_OPTION (ConvertOptions, destination),
   WEFT_COMMAND_RULES_OPTIONS (ConvertOptions, rules),
   WEFT_COMMAND_SOURCE_OPTIONS (ConvertOptions, source),
   { "max-shard-size", 0, 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (ConvertOptions, max_shard_size),
@@ -45,6 +46,8 @@ static const WeftCommandExample convert_examples[] = {
   { "With weights packed",
     "weft convert my-model -o out --quantize fp8 --keep lm_head --error-report errors.svg" },
   { "What each of four tensor-parallel ranks holds", "weft convert Mixtral-8x7B -o ranks --tp-size 4" },
+  { "By four processes, on machines with a common file system",
+    "mpirun -n 4 weft convert Mixtral-8x7B -o out --mpi" },
   { NULL, NULL },
 };
 
@@ -97,6 +100,9 @@ const WeftCommandEntry weft_convert_command = {
       "its model: experts' matrices are fused as the experts are, and the config says so.\n\n"
       "With --tp-size or --ep-size, the output is what ranks of a parallel runtime hold: slices of the converted tensors, by the plan that comes "
       "with the model or that of --plan. A rank reads only the bytes that it keeps. `weft gather` joins the folders.\n\n"
+      "With --mpi, the processes that mpirun starts on one machine or many share the work: each writes files, or runs of tensors of a file, of its own "
+      "share of the bytes, and the output is the same as that of one process. With --tp-size and without --tp-rank, each makes whole folders of ranks. "
+      "When one fails, all stop.\n\n"
       "--force and --in-place remove from the folder that they replace only what was read, copied or is replaced by name; whatever "
       "else is in it stays in DST.weft-old.",
   .min_arguments = 1,

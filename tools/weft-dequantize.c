@@ -11,6 +11,7 @@ typedef struct
 
 static const GOptionEntry dequantize_options[] = {
   WEFT_COMMAND_DESTINATION_OPTIONS (DequantizeOptions, destination),
+  WEFT_COMMAND_MPI_OPTION (DequantizeOptions, destination),
   { "dtype", 'd', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (DequantizeOptions, dtype),
     "Element type of what was packed: F32, F16 or BF16 (default: the config's)", "D" },
   G_OPTION_ENTRY_NULL,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft plan` and `weft explain`: views of a load plan, made from headers alone. */
 #include "base/weft-json.h"
-#include "weft-command-convert.h"
 #include "base/weft-text.h"
-#include "weft-command-parallel.h"
+#include "weft-command-convert.h"
 #include "weft-command-output.h"
+#include "weft-command-parallel.h"
 
 typedef struct
 {

@@ -12,6 +12,7 @@ typedef struct
 
 static const GOptionEntry quantize_options[] = {
   WEFT_COMMAND_DESTINATION_OPTIONS (QuantizeOptions, destination),
+  WEFT_COMMAND_MPI_OPTION (QuantizeOptions, destination),
   { "scheme", 's', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (QuantizeOptions, scheme),
     "How weights are packed, such as fp8-block", "S" },
   { "params", 'p', 0, G_OPTION_ARG_STRING, WEFT_COMMAND_OPTION (QuantizeOptions, parameters),

@@ -2,6 +2,7 @@
 /* `weft revert`: a runtime checkpoint into its published layout. */
 #include "base/weft-text.h"
 #include "pipeline/weft-revert-plan.h"
+#include "weft-command-job.h"
 #include "weft-command-load.h"
 #include "weft-command-output.h"
 
@@ -15,6 +16,7 @@ typedef struct
 
 static const GOptionEntry revert_options[] = {
   WEFT_COMMAND_DESTINATION_OPTIONS (RevertOptions, destination),
+  WEFT_COMMAND_MPI_OPTION (RevertOptions, destination),
   { "lossy", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (RevertOptions, is_lossy),
     "Take the nearest inverse of what has no exact one", NULL },
   { "no-provenance", 0, 0, G_OPTION_ARG_NONE, WEFT_COMMAND_OPTION (RevertOptions, ignores_provenance),
@@ -93,15 +95,20 @@ run_revert (WeftCommandCall *call, GError **error)
   guint n_equal = 0, n_different = 0;
   gboolean ok;
 
-  if (!weft_command_read_threads (&options->destination, call, &transfer_options, error))
+  if (!weft_command_read_threads (&options->destination, call, &transfer_options, error)
+      || (options->destination.is_shared_out && !weft_command_join_job (call, error)))
     return WEFT_COMMAND_FAILED;
   sink = weft_command_open_sink (&options->destination, call->arguments[0], error);
   plan = sink != NULL ? make_plan (call, error) : NULL;
   if (plan == NULL)
     return WEFT_COMMAND_FAILED;
+  weft_command_share_sink (call, sink);
   ok = weft_revert_plan_execute_full (plan, WEFT_SINK (sink), &transfer_options, &counters, call->cancellable,
-                                      error)
-       && (weft_safetensors_sink_is_single_file (sink)
+                                      error);
+  if (ok)
+    weft_command_sum_counters (call, &counters);
+  ok = ok
+       && (weft_safetensors_sink_is_single_file (sink) || !weft_command_speaks (call)
            || weft_revert_plan_compare_hashes (plan, output, &n_equal, &n_different, call->cancellable,
                                                error));
   weft_command_progress_end (call);

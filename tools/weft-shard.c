@@ -18,6 +18,7 @@ static const GOptionEntry shard_options[] = {
     "Whose part, from 0 on (default: all of them, each in a folder rank-00000-of-0000N)", "R" },
   WEFT_COMMAND_PLAN_OPTION (ShardOptions, parallel),
   WEFT_COMMAND_DESTINATION_OPTIONS (ShardOptions, destination),
+  WEFT_COMMAND_MPI_OPTION (ShardOptions, destination),
   WEFT_COMMAND_SOURCE_OPTIONS (ShardOptions, source),
   G_OPTION_ENTRY_NULL,
 };

@@ -81,7 +81,7 @@ check_text (const gchar *text, gsize length, const gchar *where, GError **error)
   g_autoptr (GString) proper = g_string_sized_new (length);
   guint depth = 0;
   gboolean is_in_text = FALSE;
-  gsize i = 0;
+  gsize i = 0, n_copied = 0;
 
   while (i < length)
     {
@@ -108,12 +108,14 @@ check_text (const gchar *text, gsize length, const gchar *where, GError **error)
         is_in_text = !is_in_text;
       if (is_number)
         {
+          g_string_append_len (proper, text + n_copied, (gssize) (i - n_copied));
           i += append_number (proper, text + i, length - i);
-          continue;
+          n_copied = i;
         }
-      g_string_append_len (proper, text + i, is_escape ? 2 : 1);
-      i += is_escape ? 2 : 1;
+      else
+        i += is_escape ? 2 : 1;
     }
+  g_string_append_len (proper, text + n_copied, (gssize) (length - n_copied));
   return g_steal_pointer (&proper);
 }
 

@@ -173,12 +173,18 @@ skip_plain (WeftJsonCursor *self)
       guint64 word, quotes, backslashes, special;
 
       memcpy (&word, at, sizeof word);
+      word = GUINT64_FROM_LE (word);
       quotes = word ^ (ones * '"');
       backslashes = word ^ (ones * '\\');
       special = ((word - ones * 0x20) & ~word) | ((quotes - ones) & ~quotes)
                 | ((backslashes - ones) & ~backslashes);
-      if ((special & (ones * 0x80)) != 0)
-        break;
+      special &= ones * 0x80;
+      /* The lowest one is never wrong. */
+      if (special != 0)
+        {
+          self->at = at + __builtin_ctzll (special) / 8;
+          return;
+        }
     }
   while (at < self->end && is_plain ((guchar) *at))
     at++;

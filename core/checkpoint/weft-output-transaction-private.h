@@ -4,6 +4,7 @@
 #pragma once
 
 #include "checkpoint/weft-safetensors-sink.h"
+#include "checkpoint/weft-writeback-private.h"
 
 G_BEGIN_DECLS
 
@@ -30,6 +31,27 @@ gint weft_output_transaction_create_file (WeftOutputTransaction *self, const gch
                                           GError **error);
 void weft_output_transaction_note_written (WeftOutputTransaction *self, gint fd, guint64 n_bytes);
 gboolean weft_output_transaction_finish_file (WeftOutputTransaction *self, gint fd, GError **error);
+
+/* The same where the ranks of a job write. Rank 0 begins, and reserves the files; the others join, when it has begun. Each opens the
+ * part of a file that it writes, from @start to @end, and gets to know when what it has written is durable; when all parts of a
+ * file are, rank 0 notes the file. */
+void weft_output_transaction_join (WeftOutputTransaction *self);
+/* Whether several ranks may write to one file, which not every file system of many machines can take. */
+gboolean weft_output_transaction_takes_ranges (WeftOutputTransaction *self);
+gboolean weft_output_transaction_reserve_file (WeftOutputTransaction *self, const gchar *name,
+                                               GError **error);
+gint weft_output_transaction_open_part (WeftOutputTransaction *self, const gchar *name, guint64 size,
+                                        guint64 start, guint64 end, GError **error);
+gboolean weft_output_transaction_finish_part (WeftOutputTransaction *self, gint fd, WeftDurableFunc durable,
+                                              gpointer user_data, GError **error);
+gboolean weft_output_transaction_note_finished (WeftOutputTransaction *self, const gchar *name, guint64 size,
+                                                GError **error);
+/* Whether all that this rank has finished is durable or has failed; then, which of the two. */
+gboolean weft_output_transaction_is_idle (WeftOutputTransaction *self);
+gboolean weft_output_transaction_settle (WeftOutputTransaction *self, GError **error);
+/* Whether a file has its size, whoever has written it. */
+gboolean weft_output_transaction_check_file (WeftOutputTransaction *self, const gchar *name, guint64 size,
+                                             GError **error);
 
 /* Small files: a text, or a copy of another file; @name may have folders in it. */
 gboolean weft_output_transaction_add_text (WeftOutputTransaction *self, const gchar *name, GBytes *text,

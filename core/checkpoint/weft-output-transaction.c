@@ -4,15 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "checkpoint/weft-checkpoint-files-private.h"
-#include "checkpoint/weft-writeback-private.h"
 
 #define PARTIAL_SUFFIX ".weft-partial"
 #define OLD_SUFFIX ".weft-old"
@@ -32,6 +33,8 @@ typedef struct
   gchar *name;
   guint64 size;
   guint64 n_bytes_dirty;
+  /* Others write to it as well. */
+  gboolean is_part;
 } OpenFile;
 
 struct _WeftOutputTransaction
@@ -53,6 +56,8 @@ struct _WeftOutputTransaction
   gboolean keeps_old;
   /* Folders made below the partial one, to be synced. */
   GHashTable *folders;
+  /* Names of files that the ranks of a job write and that are not finished. */
+  GHashTable *reserved;
   WeftWriteback *writeback;
 
   GArray *open_files;
@@ -183,6 +188,7 @@ weft_output_transaction_new (const gchar *path, gboolean is_file, WeftOutputFlag
   self->flags = flags;
   self->finished = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->folders = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->reserved = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   self->open_files = g_array_new (FALSE, FALSE, sizeof (OpenFile));
   g_array_set_clear_func (self->open_files, clear_open_file);
   self->destination = resolve_destination (path, error);
@@ -207,6 +213,7 @@ weft_output_transaction_free (WeftOutputTransaction *self)
   g_hash_table_unref (self->finished);
   g_hash_table_unref (self->replaceable);
   g_hash_table_unref (self->folders);
+  g_hash_table_unref (self->reserved);
   g_free (self);
 }
 
@@ -392,6 +399,13 @@ start_journal (WeftOutputTransaction *self, const gchar *fingerprint, GError **e
   return write_all (self->journal_fd, self->partial, title, strlen (title), error);
 }
 
+void
+weft_output_transaction_join (WeftOutputTransaction *self)
+{
+  if ((self->flags & WEFT_OUTPUT_FLAGS_NO_SYNC) == 0)
+    self->writeback = weft_writeback_new ();
+}
+
 gboolean
 weft_output_transaction_begin (WeftOutputTransaction *self, const gchar *fingerprint, GError **error)
 {
@@ -415,8 +429,7 @@ weft_output_transaction_begin (WeftOutputTransaction *self, const gchar *fingerp
   if (g_hash_table_size (self->finished) == 0
       && (!clear_partial (self, error) || !start_journal (self, fingerprint, error)))
     return FALSE;
-  if ((self->flags & WEFT_OUTPUT_FLAGS_NO_SYNC) == 0)
-    self->writeback = weft_writeback_new ();
+  weft_output_transaction_join (self);
   return TRUE;
 }
 
@@ -431,22 +444,23 @@ weft_output_transaction_has_finished (WeftOutputTransaction *self, const gchar *
          && S_ISREG (status.st_mode) && (guint64) status.st_size == size;
 }
 
-/* File systems that cannot allocate say so; then a full disk shows later. */
+/* Makes room for the bytes from @start to @end of a file that will have @size bytes. File systems that cannot allocate say so;
+ * then a full disk shows later. */
 static gboolean
-allocate (gint fd, const gchar *path, guint64 size, GError **error)
+allocate (gint fd, const gchar *path, guint64 size, guint64 start, guint64 end, GError **error)
 {
   gint result;
 
-  if (size == 0)
+  if (start == end)
     return TRUE;
   do
-    result = fallocate (fd, 0, 0, (off_t) size);
+    result = fallocate (fd, 0, (off_t) start, (off_t) (end - start));
   while (result != 0 && errno == EINTR);
   if (result == 0 || ((errno == EOPNOTSUPP || errno == ENOSYS) && ftruncate (fd, (off_t) size) == 0))
     return TRUE;
   result = errno;
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: %" G_GUINT64_FORMAT " bytes cannot be allocated: %s",
-               path, size, g_strerror (result));
+               path, end - start, g_strerror (result));
   return FALSE;
 }
 
@@ -466,12 +480,19 @@ make_folders (WeftOutputTransaction *self, const gchar *name, GError **error)
   return TRUE;
 }
 
-gint
-weft_output_transaction_create_file (WeftOutputTransaction *self, const gchar *name, guint64 size,
-                                     GError **error)
+static void
+take_file (WeftOutputTransaction *self, gint fd, const gchar *name, guint64 size, gboolean is_part)
 {
-  g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
-  OpenFile file = { .size = size };
+  OpenFile file = { .fd = fd, .name = g_strdup (name), .size = size, .is_part = is_part };
+
+  g_array_append_val (self->open_files, file);
+}
+
+/* Makes a file that is not there; what an earlier run has left under its name goes. */
+static gint
+make_file (WeftOutputTransaction *self, const gchar *name, const gchar *path, GError **error)
+{
+  gint fd;
 
   if (!make_folders (self, name, error))
     return -1;
@@ -480,15 +501,76 @@ weft_output_transaction_create_file (WeftOutputTransaction *self, const gchar *n
       fail (error, path, "cannot be removed");
       return -1;
     }
-  file.fd = open (path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file.fd < 0)
-    {
-      fail (error, path, "cannot be made");
-      return -1;
-    }
-  file.name = g_strdup (name);
-  g_array_append_val (self->open_files, file);
-  return allocate (file.fd, path, size, error) ? file.fd : -1;
+  fd = open (path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd < 0)
+    fail (error, path, "cannot be made");
+  return fd;
+}
+
+gint
+weft_output_transaction_create_file (WeftOutputTransaction *self, const gchar *name, guint64 size,
+                                     GError **error)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+  gint fd = make_file (self, name, path, error);
+
+  if (fd < 0)
+    return -1;
+  take_file (self, fd, name, size, FALSE);
+  return allocate (fd, path, size, 0, size, error) ? fd : -1;
+}
+
+gboolean
+weft_output_transaction_takes_ranges (WeftOutputTransaction *self)
+{
+  /* Two machines that write to one page of a file may lose bytes of each other on these. */
+  static const guint32 incoherent[] = {
+    NFS_SUPER_MAGIC, SMB_SUPER_MAGIC,  CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC,
+    AFS_SUPER_MAGIC, CODA_SUPER_MAGIC, V9FS_MAGIC,       FUSE_SUPER_MAGIC
+  };
+  struct statfs status;
+
+  if (statfs (self->partial, &status) != 0)
+    return FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (incoherent); i++)
+    if ((guint32) status.f_type == incoherent[i])
+      return FALSE;
+  return TRUE;
+}
+
+gboolean
+weft_output_transaction_reserve_file (WeftOutputTransaction *self, const gchar *name, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+  gint fd = make_file (self, name, path, error);
+
+  if (fd < 0)
+    return FALSE;
+  g_hash_table_add (self->reserved, g_strdup (name));
+  if (close (fd) != 0)
+    return fail (error, path, "cannot be closed");
+  return TRUE;
+}
+
+gint
+weft_output_transaction_open_part (WeftOutputTransaction *self, const gchar *name, guint64 size,
+                                   guint64 start, guint64 end, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+  gint fd = open (path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+  if (fd < 0 && errno == ENOENT)
+    g_set_error (
+        error, WEFT_ERROR, WEFT_ERROR_MISSING,
+        "%s: rank 0 has made this file, and it is not there: the output must be on a file system that all "
+        "ranks share",
+        path);
+  else if (fd < 0)
+    fail (error, path, "cannot be opened");
+  if (fd < 0)
+    return -1;
+  take_file (self, fd, name, size, TRUE);
+  return allocate (fd, path, size, start, end, error) ? fd : -1;
 }
 
 void
@@ -503,20 +585,34 @@ weft_output_transaction_note_written (WeftOutputTransaction *self, gint fd, guin
   weft_writeback_start (self->writeback, fd);
 }
 
-/* Gives an open file away: to be synced, if that is wanted, then to be noted in the journal, if @line is not NULL. */
+/* Gives an open file away: to be synced, if that is wanted; then @durable is called, if it is not NULL. */
 static gboolean
-close_file (WeftOutputTransaction *self, gint fd, const gchar *line, GError **error)
+close_file (WeftOutputTransaction *self, gint fd, WeftDurableFunc durable, gpointer user_data, GError **error)
 {
   OpenFile *file = find_open_file (self, fd);
   g_autofree gchar *path = g_build_filename (self->partial, file->name, NULL);
 
   forget_open_file (self, file);
   if (self->writeback != NULL)
-    weft_writeback_finish_file (self->writeback, fd, path, line == NULL ? -1 : self->journal_fd, line);
+    weft_writeback_finish_file (self->writeback, fd, path, durable, user_data);
   else if (close (fd) != 0)
     return fail (error, path, "cannot be closed");
-  else if (line != NULL)
+  else if (durable != NULL)
+    durable (user_data);
+  return TRUE;
+}
+
+gboolean
+weft_output_transaction_note_finished (WeftOutputTransaction *self, const gchar *name, guint64 size,
+                                       GError **error)
+{
+  g_autofree gchar *line = g_strdup_printf ("%" G_GUINT64_FORMAT " %s\n", size, name);
+
+  self->n_finished++;
+  g_hash_table_remove (self->reserved, name);
+  if (self->writeback == NULL)
     return write_all (self->journal_fd, self->partial, line, strlen (line), error);
+  weft_writeback_note (self->writeback, self->journal_fd, self->partial, line);
   return TRUE;
 }
 
@@ -524,10 +620,58 @@ gboolean
 weft_output_transaction_finish_file (WeftOutputTransaction *self, gint fd, GError **error)
 {
   const OpenFile *file = find_open_file (self, fd);
-  g_autofree gchar *line = g_strdup_printf ("%" G_GUINT64_FORMAT " %s\n", file->size, file->name);
+  g_autofree gchar *name = g_strdup (file->name);
+  guint64 size = file->size;
 
-  self->n_finished++;
-  return close_file (self, fd, line, error);
+  return close_file (self, fd, NULL, NULL, error)
+         && weft_output_transaction_note_finished (self, name, size, error);
+}
+
+gboolean
+weft_output_transaction_finish_part (WeftOutputTransaction *self, gint fd, WeftDurableFunc durable,
+                                     gpointer user_data, GError **error)
+{
+  return close_file (self, fd, durable, user_data, error);
+}
+
+gboolean
+weft_output_transaction_is_idle (WeftOutputTransaction *self)
+{
+  return self->writeback == NULL || weft_writeback_is_idle (self->writeback);
+}
+
+gboolean
+weft_output_transaction_settle (WeftOutputTransaction *self, GError **error)
+{
+  if (self->writeback == NULL)
+    return TRUE;
+  if (!weft_writeback_wait (self->writeback, error))
+    return FALSE;
+  g_clear_pointer (&self->writeback, weft_writeback_free);
+  self->writeback = weft_writeback_new ();
+  return TRUE;
+}
+
+gboolean
+weft_output_transaction_check_file (WeftOutputTransaction *self, const gchar *name, guint64 size,
+                                    GError **error)
+{
+  g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+  gint fd = open (path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  struct stat status = { 0 };
+  gboolean ok = fd >= 0 && fstat (fd, &status) == 0;
+
+  if (!ok)
+    fail (error, path, "cannot be looked at");
+  if (fd >= 0)
+    close (fd);
+  if (ok && (guint64) status.st_size != size)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO,
+                 "%s: expected the %" G_GUINT64_FORMAT
+                 " bytes that the ranks have written, found %" G_GUINT64_FORMAT
+                 ": the output must be on a file system that all ranks share",
+                 path, size, (guint64) status.st_size);
+  return ok && (guint64) status.st_size == size;
 }
 
 static gboolean
@@ -546,7 +690,8 @@ weft_output_transaction_add_text (WeftOutputTransaction *self, const gchar *name
   const gchar *bytes = g_bytes_get_data (text, &n_bytes);
   gint fd = weft_output_transaction_create_file (self, name, 0, error);
 
-  return fd >= 0 && write_open_file (self, fd, bytes, n_bytes, error) && close_file (self, fd, NULL, error);
+  return fd >= 0 && write_open_file (self, fd, bytes, n_bytes, error)
+         && close_file (self, fd, NULL, NULL, error);
 }
 
 static gboolean
@@ -596,7 +741,8 @@ weft_output_transaction_copy_file (WeftOutputTransaction *self, const gchar *nam
   if (source < 0)
     return fail (error, source_path, "cannot be opened");
   fd = weft_output_transaction_create_file (self, name, 0, error);
-  ok = fd >= 0 && copy_open_file (self, fd, source, source_path, error) && close_file (self, fd, NULL, error);
+  ok = fd >= 0 && copy_open_file (self, fd, source, source_path, error)
+       && close_file (self, fd, NULL, NULL, error);
   close (source);
   return ok;
 }
@@ -815,6 +961,32 @@ weft_output_transaction_publish (WeftOutputTransaction *self, GError **error)
   return TRUE;
 }
 
+/* Files that are not finished are of no use. Those that the ranks of a job write are removed by rank 0. */
+static void
+remove_unfinished (WeftOutputTransaction *self)
+{
+  GHashTableIter iter;
+  gpointer name;
+
+  for (guint i = 0; i < self->open_files->len; i++)
+    {
+      const OpenFile *file = &g_array_index (self->open_files, OpenFile, i);
+
+      close (file->fd);
+      if (!file->is_part)
+        g_hash_table_add (self->reserved, g_strdup (file->name));
+    }
+  g_array_set_size (self->open_files, 0);
+  g_hash_table_iter_init (&iter, self->reserved);
+  while (g_hash_table_iter_next (&iter, &name, NULL))
+    {
+      g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
+
+      unlink (path);
+    }
+  g_hash_table_remove_all (self->reserved);
+}
+
 void
 weft_output_transaction_abandon (WeftOutputTransaction *self)
 {
@@ -822,15 +994,7 @@ weft_output_transaction_abandon (WeftOutputTransaction *self)
   if (self->writeback != NULL)
     weft_writeback_wait (self->writeback, NULL);
   g_clear_pointer (&self->writeback, weft_writeback_free);
-  for (guint i = 0; i < self->open_files->len; i++)
-    {
-      const OpenFile *file = &g_array_index (self->open_files, OpenFile, i);
-      g_autofree gchar *path = g_build_filename (self->partial, file->name, NULL);
-
-      close (file->fd);
-      unlink (path);
-    }
-  g_array_set_size (self->open_files, 0);
+  remove_unfinished (self);
   if (self->journal_fd < 0)
     return;
   if (self->n_finished == 0 && g_hash_table_size (self->finished) == 0)

@@ -8,7 +8,9 @@
 #include <xxhash.h>
 
 #include "checkpoint/weft-checkpoint-files-private.h"
+#include "checkpoint/weft-file-part-private.h"
 #include "checkpoint/weft-header-scanner-private.h"
+#include "checkpoint/weft-job-private.h"
 #include "checkpoint/weft-output-transaction-private.h"
 
 struct _WeftSafetensorsSink
@@ -30,6 +32,18 @@ struct _WeftSafetensorsSink
   GHashTable *left_out;
   guint n_resumed_files;
   guint64 n_resumed_bytes;
+  /* Who else writes, NULL for nobody; the parts of the output of all ranks, and the positions of this one's. */
+  WeftJob *job;
+  GArray *parts;
+  GArray *own_parts;
+  /* For each file, not 0 if an earlier run has finished it. */
+  guint8 *is_finished;
+  /* What rank 0 has heard of: parts of each rank that are durable, and parts of each file that are not. */
+  guint *n_heard_parts;
+  guint *n_open_parts;
+  GError *note_error;
+  /* All that this rank has written is durable. */
+  gboolean is_settled;
 };
 
 /* A name below the folder: no way up, not absolute, nothing hidden. */
@@ -51,6 +65,12 @@ get_file_name (WeftSafetensorsSink *self, guint file)
   if (self->is_single_file)
     return g_path_get_basename (self->path);
   return g_strdup (weft_shard_layout_get_file_name (self->layout, file));
+}
+
+static gboolean
+is_leader (WeftSafetensorsSink *self)
+{
+  return self->job == NULL || weft_job_get_rank (self->job) == 0;
 }
 
 static gboolean
@@ -110,8 +130,9 @@ hash_shard (XXH3_state_t *state, WeftShard *shard)
     XXH3_128bits_update (state, &status.st_mtim, sizeof status.st_mtim);
 }
 
-/* What must be equal for a file of an earlier run to be kept: the caller's fingerprint, the layout, the source's files. */
-static gchar *
+/* What must be equal for a file of an earlier run to be kept, and on all ranks: the caller's fingerprint, the layout, the
+ * source's files. */
+static XXH128_hash_t
 compute_fingerprint (WeftSafetensorsSink *self)
 {
   XXH3_state_t *state = XXH3_createState ();
@@ -128,8 +149,7 @@ compute_fingerprint (WeftSafetensorsSink *self)
     hash_shard (state, weft_checkpoint_get_shard (self->source, i));
   hash = XXH3_128bits_digest (state);
   XXH3_freeState (state);
-  return g_strdup_printf ("%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", (guint64) hash.high64,
-                          (guint64) hash.low64);
+  return hash;
 }
 
 /* Whether a file of that name is written anyway, so that the source's is not carried along. */
@@ -259,35 +279,136 @@ write_other_files (WeftSafetensorsSink *self, GError **error)
   return TRUE;
 }
 
+/* The output comes to be: its folder, and what an earlier run has left of it. */
+static gboolean
+begin (WeftSafetensorsSink *self, XXH128_hash_t hash, GError **error)
+{
+  g_autofree gchar *fingerprint = g_strdup_printf ("%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x",
+                                                   (guint64) hash.high64, (guint64) hash.low64);
+
+  if (!weft_output_transaction_begin (self->transaction, fingerprint, error)
+      || !add_replaceable (self, error))
+    return FALSE;
+  for (guint i = 0; i < weft_shard_layout_get_n_files (self->layout); i++)
+    {
+      g_autofree gchar *name = get_file_name (self, i);
+      guint64 size = weft_shard_layout_get_file_size (self->layout, i);
+
+      self->is_finished[i] = weft_output_transaction_has_finished (self->transaction, name, size);
+      if (!self->is_finished[i] && self->job != NULL
+          && !weft_output_transaction_reserve_file (self->transaction, name, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Notes the files of which all parts are durable. A rank finishes its parts in their order, so their number says which. */
+static void
+note_finished_files (gpointer user_data)
+{
+  WeftSafetensorsSink *self = user_data;
+  g_autofree guint *n_seen = g_new0 (guint, weft_job_get_size (self->job));
+
+  for (guint i = 0; i < self->parts->len; i++)
+    {
+      const WeftFilePart *part = &g_array_index (self->parts, WeftFilePart, i);
+      g_autofree gchar *name = get_file_name (self, part->file);
+      guint position = n_seen[part->rank];
+
+      if (self->is_finished[part->file])
+        continue;
+      n_seen[part->rank]++;
+      if (position < self->n_heard_parts[part->rank]
+          || position >= weft_job_get_n_parts (self->job, part->rank) || --self->n_open_parts[part->file] > 0
+          || self->note_error != NULL)
+        continue;
+      (void) weft_output_transaction_note_finished (
+          self->transaction, name, weft_shard_layout_get_file_size (self->layout, part->file),
+          &self->note_error);
+    }
+  for (guint i = 0; i < weft_job_get_size (self->job); i++)
+    self->n_heard_parts[i] = weft_job_get_n_parts (self->job, i);
+}
+
+/* Makes sure that all ranks are about to write the same, then lets rank 0 begin. @takes_ranges: whether files may be cut. */
+static gboolean
+begin_together (WeftSafetensorsSink *self, XXH128_hash_t hash, guint8 *takes_ranges, GError **error)
+{
+  weft_job_set_fingerprint (self->job, (guint64) hash.low64);
+  if (!weft_job_agree (self->job, error) || !weft_job_check_fingerprints (self->job, error))
+    return FALSE;
+  if (!is_leader (self))
+    weft_output_transaction_join (self->transaction);
+  else if (!begin (self, hash, error))
+    return FALSE;
+  else
+    *takes_ranges = weft_output_transaction_takes_ranges (self->transaction);
+  if (!weft_job_agree (self->job, error))
+    return FALSE;
+  weft_job_broadcast (self->job, takes_ranges, 1);
+  weft_job_broadcast (self->job, self->is_finished, weft_shard_layout_get_n_files (self->layout));
+  return TRUE;
+}
+
+static void
+share_out (WeftSafetensorsSink *self, gboolean takes_ranges)
+{
+  guint rank = self->job != NULL ? weft_job_get_rank (self->job) : 0;
+  guint size = self->job != NULL ? weft_job_get_size (self->job) : 1;
+
+  self->parts = weft_file_parts_share_out (self->layout, self->is_finished, size, takes_ranges);
+  self->own_parts = g_array_new (FALSE, FALSE, sizeof (guint));
+  self->n_heard_parts = g_new0 (guint, size);
+  self->n_open_parts = g_new0 (guint, MAX (weft_shard_layout_get_n_files (self->layout), 1));
+  for (guint i = 0; i < self->parts->len; i++)
+    {
+      const WeftFilePart *part = &g_array_index (self->parts, WeftFilePart, i);
+
+      self->n_open_parts[part->file]++;
+      if (part->rank == rank)
+        g_array_append_val (self->own_parts, i);
+    }
+  if (self->job != NULL && is_leader (self))
+    weft_job_set_listener (self->job, note_finished_files, self);
+}
+
 static gboolean
 weft_safetensors_sink_prepare (WeftSink *sink, WeftStateDict *outputs, guint *n_batches, GError **error)
 {
   WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
-  g_autofree gchar *fingerprint = NULL;
+  guint8 takes_ranges = FALSE;
+  XXH128_hash_t hash;
 
   if (!check_layout (self, outputs, error))
     return FALSE;
-  fingerprint = compute_fingerprint (self);
-  *n_batches = weft_shard_layout_get_n_files (self->layout);
+  hash = compute_fingerprint (self);
+  self->is_finished = g_new0 (guint8, MAX (weft_shard_layout_get_n_files (self->layout), 1));
+  if (self->job != NULL ? !begin_together (self, hash, &takes_ranges, error) : !begin (self, hash, error))
+    return FALSE;
+  share_out (self, takes_ranges);
+  *n_batches = self->own_parts->len;
   g_array_set_size (self->fds, *n_batches);
-  self->n_resumed_files = 0;
-  self->n_resumed_bytes = 0;
-  return weft_output_transaction_begin (self->transaction, fingerprint, error)
-         && add_replaceable (self, error) && write_other_files (self, error);
+  return !is_leader (self) || write_other_files (self, error);
+}
+
+static const WeftFilePart *
+get_own_part (WeftSafetensorsSink *self, guint batch)
+{
+  return &g_array_index (self->parts, WeftFilePart, g_array_index (self->own_parts, guint, batch));
 }
 
 static void
-append_transfers (WeftSafetensorsSink *self, guint file, gint fd, GArray *transfers)
+append_transfers (WeftSafetensorsSink *self, const WeftFilePart *part, gint fd, GArray *transfers)
 {
   WeftStateDict *outputs = weft_shard_layout_get_outputs (self->layout);
 
-  for (guint i = 0; i < weft_shard_layout_get_n_tensors (self->layout, file); i++)
+  for (guint i = part->first_tensor; i < part->first_tensor + part->n_tensors; i++)
     {
-      guint position = weft_shard_layout_get_tensor (self->layout, file, i);
+      guint position = weft_shard_layout_get_tensor (self->layout, part->file, i);
       WeftTransfer transfer = {
         .tensor = weft_state_dict_get_tensor (outputs, position),
         .fd = fd,
-        .offset = weft_shard_layout_get_tensor_offset (self->layout, file, i),
+        .offset = weft_shard_layout_get_tensor_offset (self->layout, part->file, i),
         .name = weft_state_dict_get_name (outputs, position),
       };
 
@@ -331,30 +452,40 @@ write_header (WeftSafetensorsSink *self, guint file, gint fd, const gchar *name,
          && write_at (fd, json, n_bytes, WEFT_HEADER_LENGTH_BYTES, name, error);
 }
 
-/* A batch is a file. */
+static gint
+open_part (WeftSafetensorsSink *self, const WeftFilePart *part, const gchar *name, GError **error)
+{
+  guint64 size = weft_shard_layout_get_file_size (self->layout, part->file);
+
+  if (self->job == NULL)
+    return weft_output_transaction_create_file (self->transaction, name, size, error);
+  return weft_output_transaction_open_part (self->transaction, name, size, part->start, part->end, error);
+}
+
+/* A batch is a file, or what this rank writes of it. */
 static gboolean
 weft_safetensors_sink_begin_batch (WeftSink *sink, guint batch, GArray *transfers, gboolean *is_filled,
                                    GError **error)
 {
   WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
-  g_autofree gchar *name = get_file_name (self, batch);
-  guint64 size = weft_shard_layout_get_file_size (self->layout, batch);
+  const WeftFilePart *part = get_own_part (self, batch);
+  g_autofree gchar *name = get_file_name (self, part->file);
   gint fd = -1;
 
-  *is_filled = weft_output_transaction_has_finished (self->transaction, name, size);
+  *is_filled = self->is_finished[part->file] != 0;
   if (!*is_filled)
     {
-      fd = weft_output_transaction_create_file (self->transaction, name, size, error);
-      if (fd < 0 || !write_header (self, batch, fd, name, error))
+      fd = open_part (self, part, name, error);
+      if (fd < 0 || (part->start == 0 && !write_header (self, part->file, fd, name, error)))
         return FALSE;
     }
   else
     {
       self->n_resumed_files++;
-      self->n_resumed_bytes += size;
+      self->n_resumed_bytes += weft_shard_layout_get_file_size (self->layout, part->file);
     }
   g_array_index (self->fds, gint, batch) = fd;
-  append_transfers (self, batch, fd, transfers);
+  append_transfers (self, part, fd, transfers);
   return TRUE;
 }
 
@@ -366,20 +497,41 @@ weft_safetensors_sink_filled (WeftSink *sink, guint batch, guint64 n_bytes)
   weft_output_transaction_note_written (self->transaction, g_array_index (self->fds, gint, batch), n_bytes);
 }
 
+static void
+on_durable (gpointer user_data)
+{
+  weft_job_add_part (user_data);
+}
+
 static gboolean
 weft_safetensors_sink_end_batch (WeftSink *sink, guint batch, GError **error)
 {
   WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+  gint fd = g_array_index (self->fds, gint, batch);
 
-  return weft_output_transaction_finish_file (self->transaction, g_array_index (self->fds, gint, batch),
-                                              error);
+  if (self->job == NULL)
+    return weft_output_transaction_finish_file (self->transaction, fd, error);
+  return weft_output_transaction_finish_part (self->transaction, fd, on_durable, self->job, error);
+}
+
+static gboolean
+weft_safetensors_sink_poll (WeftSink *sink, guint64 *n_bytes_done, GError **error)
+{
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+
+  if (self->job == NULL)
+    return TRUE;
+  weft_job_set_n_bytes (self->job, *n_bytes_done);
+  if (!weft_job_poll (self->job, error))
+    return FALSE;
+  *n_bytes_done = MAX (*n_bytes_done, weft_job_get_n_bytes (self->job));
+  return TRUE;
 }
 
 /* The index comes last: whoever sees it sees all that it names. */
 static gboolean
-weft_safetensors_sink_finish (WeftSink *sink, GError **error)
+publish (WeftSafetensorsSink *self, GError **error)
 {
-  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
   const gchar *index_name = weft_shard_layout_get_index_name (self->layout);
 
   if (index_name != NULL && !self->is_single_file
@@ -389,10 +541,78 @@ weft_safetensors_sink_finish (WeftSink *sink, GError **error)
   return weft_output_transaction_publish (self->transaction, error);
 }
 
+/* Rank 0: whether all files are there, and noted, that the ranks say they have written. */
+static gboolean
+check_files (WeftSafetensorsSink *self, GError **error)
+{
+  for (guint i = 0; i < weft_shard_layout_get_n_files (self->layout); i++)
+    {
+      g_autofree gchar *name = get_file_name (self, i);
+
+      if (!weft_output_transaction_check_file (self->transaction, name,
+                                               weft_shard_layout_get_file_size (self->layout, i), error))
+        return FALSE;
+    }
+  if (self->note_error == NULL)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&self->note_error));
+  return FALSE;
+}
+
+/* Until all ranks have their parts on the disk. */
+static gboolean
+weft_safetensors_sink_wait (WeftSink *sink, guint64 *n_bytes_done, gboolean *is_over, GError **error)
+{
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+
+  *is_over = self->job == NULL;
+  if (*is_over)
+    return TRUE;
+  if (!self->is_settled && !weft_output_transaction_is_idle (self->transaction))
+    return weft_job_rest (self->job, error) && weft_safetensors_sink_poll (sink, n_bytes_done, error);
+  if (!self->is_settled)
+    {
+      if (!weft_output_transaction_settle (self->transaction, error))
+        return FALSE;
+      self->is_settled = TRUE;
+      weft_job_begin_agreement (self->job);
+    }
+  if (!weft_job_wait_for_agreement (self->job, is_over, error))
+    return FALSE;
+  *n_bytes_done = MAX (*n_bytes_done, weft_job_get_n_bytes (self->job));
+  return TRUE;
+}
+
+static gboolean
+weft_safetensors_sink_finish (WeftSink *sink, GError **error)
+{
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+
+  if (self->job == NULL)
+    return publish (self, error);
+  weft_job_set_listener (self->job, NULL, NULL);
+  if (is_leader (self) && (!check_files (self, error) || !publish (self, error)))
+    return FALSE;
+  return weft_job_agree (self->job, error);
+}
+
+static void
+weft_safetensors_sink_fail (WeftSink *sink, GError **error)
+{
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+
+  if (self->job != NULL)
+    (void) weft_job_fail (self->job, error);
+}
+
 static void
 weft_safetensors_sink_abandon (WeftSink *sink)
 {
-  weft_output_transaction_abandon (WEFT_SAFETENSORS_SINK (sink)->transaction);
+  WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
+
+  if (self->job != NULL)
+    weft_job_set_listener (self->job, NULL, NULL);
+  weft_output_transaction_abandon (self->transaction);
 }
 
 static void
@@ -401,8 +621,11 @@ weft_safetensors_sink_implement (WeftSinkInterface *iface)
   iface->prepare = weft_safetensors_sink_prepare;
   iface->begin_batch = weft_safetensors_sink_begin_batch;
   iface->filled = weft_safetensors_sink_filled;
+  iface->poll = weft_safetensors_sink_poll;
   iface->end_batch = weft_safetensors_sink_end_batch;
+  iface->wait = weft_safetensors_sink_wait;
   iface->finish = weft_safetensors_sink_finish;
+  iface->fail = weft_safetensors_sink_fail;
   iface->abandon = weft_safetensors_sink_abandon;
 }
 
@@ -422,6 +645,13 @@ weft_safetensors_sink_finalize (GObject *object)
   g_array_unref (self->fds);
   g_hash_table_unref (self->texts);
   g_hash_table_unref (self->left_out);
+  g_clear_object (&self->job);
+  g_clear_pointer (&self->parts, g_array_unref);
+  g_clear_pointer (&self->own_parts, g_array_unref);
+  g_free (self->is_finished);
+  g_free (self->n_heard_parts);
+  g_free (self->n_open_parts);
+  g_clear_error (&self->note_error);
   G_OBJECT_CLASS (weft_safetensors_sink_parent_class)->finalize (object);
 }
 
@@ -563,6 +793,25 @@ weft_safetensors_sink_set_fingerprint (WeftSafetensorsSink *self, const gchar *f
   g_return_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && fingerprint != NULL);
   g_free (self->fingerprint);
   self->fingerprint = g_strdup (fingerprint);
+}
+
+/**
+ * weft_safetensors_sink_set_job:
+ * @self: a sink that nothing has been written to
+ * @job: the processes that write the output together
+ *
+ * Shares the writing out: every rank writes the same outputs to a sink of the same path, on a file system that all have in common, and
+ * each moves the bytes of its part. Whole files go to ranks by their size; where that is uneven, and the file system can take
+ * it, files are cut at borders of tensors. Rank 0 does the rest, and publishes when all ranks are done. Each rank calls
+ * weft_job_fail() when it cannot go on.
+ *
+ * Since: 1.0
+ */
+void
+weft_safetensors_sink_set_job (WeftSafetensorsSink *self, WeftJob *job)
+{
+  g_return_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && WEFT_IS_JOB (job));
+  g_set_object (&self->job, job);
 }
 
 /**

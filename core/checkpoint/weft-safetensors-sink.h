@@ -3,6 +3,7 @@
 #pragma once
 
 #include "checkpoint/weft-checkpoint.h"
+#include "checkpoint/weft-job.h"
 #include "checkpoint/weft-shard-layout.h"
 #include "checkpoint/weft-sink.h"
 
@@ -52,6 +53,7 @@ WEFT_PUBLIC WeftSafetensorsSink *weft_safetensors_sink_new_full (const gchar *pa
 WEFT_PUBLIC gboolean weft_safetensors_sink_is_single_file (WeftSafetensorsSink *self);
 WEFT_PUBLIC gboolean weft_safetensors_sink_set_source (WeftSafetensorsSink *self, WeftCheckpoint *source,
                                                        GError **error);
+WEFT_PUBLIC void weft_safetensors_sink_set_job (WeftSafetensorsSink *self, WeftJob *job);
 WEFT_PUBLIC void weft_safetensors_sink_set_layout (WeftSafetensorsSink *self, WeftShardLayout *layout);
 WEFT_PUBLIC void weft_safetensors_sink_set_fingerprint (WeftSafetensorsSink *self, const gchar *fingerprint);
 WEFT_PUBLIC gboolean weft_safetensors_sink_add_text (WeftSafetensorsSink *self, const gchar *name,

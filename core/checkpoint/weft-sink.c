@@ -33,6 +33,9 @@ typedef struct
   GArray *owners;
   guint64 n_bytes_before;
   guint64 n_bytes_total;
+  /* Follows the caller's, and is cancelled too when the sink says so. */
+  GCancellable *cancellable;
+  GError *poll_error;
 } Run;
 
 static void
@@ -43,9 +46,14 @@ weft_sink_default_init (G_GNUC_UNUSED WeftSinkInterface *iface)
 static void
 on_progress (guint64 n_bytes_done, G_GNUC_UNUSED guint64 n_bytes_total, gpointer user_data)
 {
-  const Run *run = user_data;
+  Run *run = user_data;
+  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
+  guint64 n_bytes = run->n_bytes_before + n_bytes_done;
 
-  run->options.progress (run->n_bytes_before + n_bytes_done, run->n_bytes_total, run->options.progress_data);
+  if (iface->poll != NULL && run->poll_error == NULL && !iface->poll (run->sink, &n_bytes, &run->poll_error))
+    g_cancellable_cancel (run->cancellable);
+  if (run->options.progress != NULL)
+    run->options.progress (n_bytes, run->n_bytes_total, run->options.progress_data);
 }
 
 static void
@@ -81,8 +89,7 @@ skip_batch (Run *run, const Batch *batch)
       report_completed (run, transfer);
       run->n_bytes_before += weft_tensor_get_n_bytes (transfer->tensor);
     }
-  if (run->options.progress != NULL)
-    on_progress (0, 0, run);
+  on_progress (0, 0, run);
 }
 
 static gboolean
@@ -136,18 +143,18 @@ interleave (Run *run)
 }
 
 static gboolean
-fill_batches (Run *run, WeftTransferCounters *counters, GCancellable *cancellable, GError **error)
+fill_batches (Run *run, WeftTransferCounters *counters, GError **error)
 {
   WeftTransferOptions options = run->options;
 
   options.struct_size = sizeof options;
-  options.progress = run->options.progress == NULL ? NULL : on_progress;
+  options.progress = on_progress;
   options.progress_data = run;
   options.completed = on_completed;
   options.completed_data = run;
   interleave (run);
   return weft_transfer_execute ((const WeftTransfer *) (gpointer) run->transfers->data, run->transfers->len,
-                                &options, counters, cancellable, error);
+                                &options, counters, run->cancellable, error);
 }
 
 static gboolean
@@ -166,26 +173,30 @@ end_batches (Run *run, GError **error)
   return TRUE;
 }
 
+static gboolean
+check_not_cancelled (GCancellable *cancellable, GError **error)
+{
+  if (!g_cancellable_is_cancelled (cancellable))
+    return TRUE;
+  g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "writing was cancelled");
+  return FALSE;
+}
+
 /* Writes @n batches side by side. If there is no room for one, those before it are written yet: they can be resumed. */
 static gboolean
-write_batches (Run *run, guint first, guint n, WeftTransferCounters *counters, GCancellable *cancellable,
-               GError **error)
+write_batches (Run *run, guint first, guint n, WeftTransferCounters *counters, GError **error)
 {
   g_autoptr (GError) begin_error = NULL;
 
-  if (g_cancellable_is_cancelled (cancellable))
-    {
-      g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "writing was cancelled");
-      return FALSE;
-    }
+  if (!check_not_cancelled (run->cancellable, error))
+    return FALSE;
   g_array_set_size (run->batches, 0);
   g_array_set_size (run->made, 0);
   g_array_set_size (run->transfers, 0);
   g_array_set_size (run->owners, 0);
   for (guint i = 0; i < n && begin_error == NULL; i++)
     (void) begin_batch (run, first + i, &begin_error);
-  if (run->batches->len > 0
-      && (!fill_batches (run, counters, cancellable, error) || !end_batches (run, error)))
+  if (run->batches->len > 0 && (!fill_batches (run, counters, error) || !end_batches (run, error)))
     return FALSE;
   if (begin_error == NULL)
     return TRUE;
@@ -203,18 +214,73 @@ count_next_batches (const Run *run, guint n_left)
 }
 
 static gboolean
-write_all_batches (Run *run, guint n_batches, WeftTransferCounters *counters, GCancellable *cancellable,
-                   GError **error)
+write_all_batches (Run *run, guint n_batches, WeftTransferCounters *counters, GError **error)
 {
   guint n;
 
   for (guint i = 0; i < n_batches; i += n)
     {
       n = count_next_batches (run, n_batches - i);
-      if (!write_batches (run, i, n, counters, cancellable, error))
+      if (!write_batches (run, i, n, counters, error))
         return FALSE;
     }
+  /* Whoever cancels at the last report of progress finds nothing published. */
+  return check_not_cancelled (run->cancellable, error);
+}
+
+/* The others of a sink that several processes fill may take longer. */
+static gboolean
+wait_for_others (Run *run, GError **error)
+{
+  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
+  gboolean is_over = iface->wait == NULL;
+
+  while (!is_over)
+    {
+      guint64 n_bytes = run->n_bytes_before;
+
+      if (!iface->wait (run->sink, &n_bytes, &is_over, error))
+        return FALSE;
+      if (run->options.progress != NULL)
+        run->options.progress (n_bytes, run->n_bytes_total, run->options.progress_data);
+    }
   return TRUE;
+}
+
+static gboolean
+write_sink (Run *run, WeftTransferCounters *counters, GError **error)
+{
+  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
+  guint n_batches = 0;
+
+  if (!iface->prepare (run->sink, run->outputs, &n_batches, error))
+    return FALSE;
+  return write_all_batches (run, n_batches, counters, error) && wait_for_others (run, error)
+         && (iface->finish == NULL || iface->finish (run->sink, error));
+}
+
+/* Tells the sink that something failed, and gives the error that says most. */
+static void
+settle_failure (Run *run, GError *failure, GError **error)
+{
+  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (run->sink);
+
+  if (run->poll_error != NULL)
+    {
+      g_clear_error (&failure);
+      failure = g_steal_pointer (&run->poll_error);
+    }
+  if (iface->fail != NULL)
+    iface->fail (run->sink, &failure);
+  if (iface->abandon != NULL)
+    iface->abandon (run->sink);
+  g_propagate_error (error, failure);
+}
+
+static void
+cancel_too (G_GNUC_UNUSED GCancellable *cancellable, gpointer user_data)
+{
+  g_cancellable_cancel (user_data);
 }
 
 /**
@@ -238,13 +304,14 @@ gboolean
 weft_sink_write (WeftSink *self, WeftStateDict *outputs, const WeftTransferOptions *options,
                  WeftTransferCounters *counters, GCancellable *cancellable, GError **error)
 {
-  WeftSinkInterface *iface = WEFT_SINK_GET_IFACE (self);
   g_autoptr (GArray) batches = g_array_new (FALSE, TRUE, sizeof (Batch));
   g_autoptr (GArray) made = g_array_new (FALSE, TRUE, sizeof (WeftTransfer));
   g_autoptr (GArray) transfers = g_array_new (FALSE, TRUE, sizeof (WeftTransfer));
   g_autoptr (GArray) owners = g_array_new (FALSE, TRUE, sizeof (guint));
-  Run run = { self, outputs, { 0 }, batches, made, transfers, owners, 0, 0 };
-  guint n_batches = 0;
+  g_autoptr (GCancellable) own_cancellable = g_cancellable_new ();
+  Run run = { self, outputs, { 0 }, batches, made, transfers, owners, 0, 0, own_cancellable, NULL };
+  GError *failure = NULL;
+  gulong handler = 0;
   gboolean ok;
 
   g_return_val_if_fail (WEFT_IS_SINK (self) && WEFT_IS_STATE_DICT (outputs), FALSE);
@@ -254,10 +321,12 @@ weft_sink_write (WeftSink *self, WeftStateDict *outputs, const WeftTransferOptio
     run.options.n_threads = weft_transfer_get_default_n_threads ();
   for (guint i = 0; i < weft_state_dict_get_n_tensors (outputs); i++)
     run.n_bytes_total += weft_tensor_get_n_bytes (weft_state_dict_get_tensor (outputs, i));
-  ok = iface->prepare (self, outputs, &n_batches, error)
-       && write_all_batches (&run, n_batches, counters, cancellable, error)
-       && (iface->finish == NULL || iface->finish (self, error));
-  if (!ok && iface->abandon != NULL)
-    iface->abandon (self);
+  if (cancellable != NULL)
+    handler = g_cancellable_connect (cancellable, G_CALLBACK (cancel_too), own_cancellable, NULL);
+  ok = write_sink (&run, counters, &failure);
+  g_cancellable_disconnect (cancellable, handler);
+  if (!ok)
+    settle_failure (&run, failure, error);
+  g_clear_error (&run.poll_error);
   return ok;
 }

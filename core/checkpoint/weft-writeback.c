@@ -6,12 +6,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* @path is NULL for a start; @fd is -1 for the order to stop. */
+typedef enum
+{
+  ORDER_START,
+  ORDER_FINISH_FILE,
+  ORDER_NOTE,
+  ORDER_STOP,
+} OrderKind;
+
 typedef struct
 {
+  OrderKind kind;
   gint fd;
   gchar *path;
-  gint journal_fd;
+  WeftDurableFunc durable;
+  gpointer durable_data;
   gchar *line;
 } Order;
 
@@ -19,6 +28,8 @@ struct _WeftWriteback
 {
   GAsyncQueue *orders;
   GThread *thread;
+  /* Orders that are not carried out yet. */
+  gint n_open;
   /* Belongs to the thread until it is joined. */
   GError *error;
 };
@@ -34,6 +45,7 @@ order_free (Order *order)
 static void
 push (WeftWriteback *self, Order order)
 {
+  g_atomic_int_inc (&self->n_open);
   g_async_queue_push (self->orders, g_memdup2 (&order, sizeof order));
 }
 
@@ -47,7 +59,7 @@ keep_error (WeftWriteback *self, const gchar *path)
                  g_strerror (number));
 }
 
-/* A line says that a file is on the disk, so it is written only after that. */
+/* What is told of a file is that it is on the disk, so it is told only after that. */
 static void
 carry_out_finish (WeftWriteback *self, const Order *order)
 {
@@ -55,13 +67,31 @@ carry_out_finish (WeftWriteback *self, const Order *order)
     {
       if (fsync (order->fd) != 0)
         keep_error (self, order->path);
-      else if (order->journal_fd >= 0
-               && (write (order->journal_fd, order->line, strlen (order->line)) < 0
-                   || fdatasync (order->journal_fd) != 0))
-        keep_error (self, order->path);
+      else if (order->durable != NULL)
+        order->durable (order->durable_data);
     }
   if (close (order->fd) != 0)
     keep_error (self, order->path);
+}
+
+static void
+carry_out_note (WeftWriteback *self, const Order *order)
+{
+  if (self->error == NULL
+      && (write (order->fd, order->line, strlen (order->line)) < 0 || fdatasync (order->fd) != 0))
+    keep_error (self, order->path);
+}
+
+static void
+carry_out (WeftWriteback *self, const Order *order)
+{
+  if (order->kind == ORDER_FINISH_FILE)
+    carry_out_finish (self, order);
+  else if (order->kind == ORDER_NOTE)
+    carry_out_note (self, order);
+  else if (order->kind == ORDER_START)
+    /* Only a hint: the sync at the end is what counts. */
+    (void) sync_file_range (order->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 static gpointer
@@ -72,14 +102,11 @@ run (gpointer user_data)
   while (TRUE)
     {
       Order *order = g_async_queue_pop (self->orders);
-      gboolean is_end = order->fd < 0;
+      gboolean is_end = order->kind == ORDER_STOP;
 
-      if (order->path != NULL)
-        carry_out_finish (self, order);
-      else if (!is_end)
-        /* Only a hint: the sync at the end is what counts. */
-        (void) sync_file_range (order->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+      carry_out (self, order);
       order_free (order);
+      g_atomic_int_add (&self->n_open, -1);
       if (is_end)
         return NULL;
     }
@@ -100,7 +127,7 @@ join (WeftWriteback *self)
 {
   if (self->thread == NULL)
     return;
-  push (self, (Order){ .fd = -1 });
+  push (self, (Order){ .kind = ORDER_STOP });
   g_thread_join (g_steal_pointer (&self->thread));
 }
 
@@ -116,15 +143,31 @@ weft_writeback_free (WeftWriteback *self)
 void
 weft_writeback_start (WeftWriteback *self, gint fd)
 {
-  push (self, (Order){ .fd = fd });
+  push (self, (Order){ .kind = ORDER_START, .fd = fd });
 }
 
 void
-weft_writeback_finish_file (WeftWriteback *self, gint fd, const gchar *path, gint journal_fd,
-                            const gchar *line)
+weft_writeback_finish_file (WeftWriteback *self, gint fd, const gchar *path, WeftDurableFunc durable,
+                            gpointer user_data)
+{
+  push (self, (Order){ .kind = ORDER_FINISH_FILE,
+                       .fd = fd,
+                       .path = g_strdup (path),
+                       .durable = durable,
+                       .durable_data = user_data });
+}
+
+void
+weft_writeback_note (WeftWriteback *self, gint journal_fd, const gchar *path, const gchar *line)
 {
   push (self,
-        (Order){ .fd = fd, .path = g_strdup (path), .journal_fd = journal_fd, .line = g_strdup (line) });
+        (Order){ .kind = ORDER_NOTE, .fd = journal_fd, .path = g_strdup (path), .line = g_strdup (line) });
+}
+
+gboolean
+weft_writeback_is_idle (WeftWriteback *self)
+{
+  return g_atomic_int_get (&self->n_open) == 0;
 }
 
 gboolean

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mapping/weft-mapping-registry.h"
+#include "mapping/weft-mapping-registry-internal.h"
 
 #include <string.h>
 
@@ -8,7 +8,9 @@
 #include "mapping/weft-mapping-resource.h"
 #include "mapping/weft-mapping.h"
 
-#define SHIPPED_FOLDER "/weft/mappings/"
+#define SHIPPED_ROOT "/weft/"
+#define MAPPINGS "mappings"
+#define GGUF_RULES "gguf"
 
 /* One name. A list is read from @path, or from the shipped resource without one, when it is first asked for. */
 typedef struct
@@ -23,6 +25,8 @@ struct _WeftMappingRegistry
 {
   GObject parent_instance;
 
+  /* Name of the folders that it reads, static. */
+  const gchar *folder;
   GMutex lock;
   GHashTable *entries; /* name -> Entry */
 };
@@ -43,6 +47,7 @@ free_entry (gpointer pointer)
 static void
 weft_mapping_registry_init (WeftMappingRegistry *self)
 {
+  self->folder = MAPPINGS;
   g_mutex_init (&self->lock);
   self->entries = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, free_entry);
 }
@@ -65,13 +70,13 @@ weft_mapping_registry_class_init (WeftMappingRegistryClass *klass)
 
 /* The content of a mapping that comes with the library, or %NULL. */
 static GBytes *
-load_shipped (const gchar *name)
+load_shipped (WeftMappingRegistry *self, const gchar *name)
 {
   g_autofree gchar *path = NULL;
 
   if (name[0] == '\0' || strchr (name, '/') != NULL)
     return NULL;
-  path = g_strconcat (SHIPPED_FOLDER, name, WEFT_DATA_FILE_ENDING, NULL);
+  path = g_strconcat (SHIPPED_ROOT, self->folder, "/", name, WEFT_DATA_FILE_ENDING, NULL);
   return g_resource_lookup_data (weft_mapping_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
 }
 
@@ -85,6 +90,20 @@ WeftMappingRegistry *
 weft_mapping_registry_new_shipped (void)
 {
   return g_object_new (WEFT_TYPE_MAPPING_REGISTRY, NULL);
+}
+
+/* A registry of what comes with the library in @folder, and of the folders of that name on the data path. */
+static WeftMappingRegistry *
+new_with_folders (const gchar *folder, GError **error)
+{
+  g_autoptr (WeftMappingRegistry) self = weft_mapping_registry_new_shipped ();
+  g_auto (GStrv) folders = weft_data_path_list_folders (folder);
+
+  self->folder = folder;
+  for (guint i = 0; folders[i] != NULL; i++)
+    if (!weft_mapping_registry_add_folder (self, folders[i], error))
+      return NULL;
+  return g_steal_pointer (&self);
 }
 
 /**
@@ -102,13 +121,13 @@ weft_mapping_registry_new_shipped (void)
 WeftMappingRegistry *
 weft_mapping_registry_new (GError **error)
 {
-  g_autoptr (WeftMappingRegistry) self = weft_mapping_registry_new_shipped ();
-  g_auto (GStrv) folders = weft_data_path_list_folders ("mappings");
+  return new_with_folders (MAPPINGS, error);
+}
 
-  for (guint i = 0; folders[i] != NULL; i++)
-    if (!weft_mapping_registry_add_folder (self, folders[i], error))
-      return NULL;
-  return g_steal_pointer (&self);
+WeftMappingRegistry *
+weft_mapping_registry_new_gguf (GError **error)
+{
+  return new_with_folders (GGUF_RULES, error);
 }
 
 /* Puts an entry in place of what was there. The lock is held. */
@@ -204,7 +223,7 @@ weft_mapping_registry_has (WeftMappingRegistry *self, const gchar *name)
   g_mutex_unlock (&self->lock);
   if (is_added)
     return TRUE;
-  shipped = load_shipped (name);
+  shipped = load_shipped (self, name);
   return shipped != NULL;
 }
 
@@ -276,7 +295,7 @@ read_alias (JsonNode *root, const gchar *where, GError **error)
 }
 
 static JsonNode *
-load_document (const gchar *name, const gchar *path, gchar **where, GError **error)
+load_document (WeftMappingRegistry *self, const gchar *name, const gchar *path, gchar **where, GError **error)
 {
   g_autoptr (GBytes) shipped = NULL;
 
@@ -286,7 +305,7 @@ load_document (const gchar *name, const gchar *path, gchar **where, GError **err
       return weft_json_load_file (path, error);
     }
   *where = g_strconcat ("mapping ", name, NULL);
-  shipped = load_shipped (name);
+  shipped = load_shipped (self, name);
   return shipped != NULL ? weft_json_parse (g_bytes_get_data (shipped, NULL),
                                             (gssize) g_bytes_get_size (shipped), *where, error)
                          : NULL;
@@ -317,7 +336,7 @@ resolve (WeftMappingRegistry *self, const gchar *name, WeftTransformList **list,
   g_mutex_unlock (&self->lock);
   if (*list != NULL || *alias_of != NULL)
     return TRUE;
-  root = load_document (name, path, &where, &local_error);
+  root = load_document (self, name, path, &where, &local_error);
   if (root != NULL)
     *alias_of = read_alias (root, where, &local_error);
   if (root != NULL && *alias_of == NULL && local_error == NULL)
@@ -436,8 +455,9 @@ compare_names (gconstpointer a, gconstpointer b)
 GStrv
 weft_mapping_registry_list_names (WeftMappingRegistry *self)
 {
-  g_auto (GStrv) files = g_resource_enumerate_children (weft_mapping_get_resource (), SHIPPED_FOLDER,
-                                                        G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+  g_autofree gchar *path = g_strconcat (SHIPPED_ROOT, self->folder, "/", NULL);
+  g_auto (GStrv) files =
+      g_resource_enumerate_children (weft_mapping_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
   g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
   GHashTableIter iter;

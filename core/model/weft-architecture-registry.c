@@ -389,11 +389,23 @@ weft_architecture_registry_list_classes (WeftArchitectureRegistry *self, const g
   return sort_names (names);
 }
 
+/* Most families bear the name of a model type of theirs: then the index, the largest of the files, is not read. */
+static const gchar *
+find_family (WeftArchitectureRegistry *self, const gchar *model_type)
+{
+  WeftArchitectureFile *file =
+      self->indices->len == 0 && is_family (model_type) ? get_file (self, model_type, NULL) : NULL;
+
+  if (file != NULL && file->models != NULL && json_object_has_member (file->models, model_type))
+    return model_type;
+  return g_hash_table_lookup (get_model_types (self), model_type);
+}
+
 WeftArchitecture *
 weft_architecture_registry_lookup (WeftArchitectureRegistry *self, const gchar *model_type, GError **error)
 {
   g_autoptr (GMutexLocker) locker G_GNUC_UNUSED = g_mutex_locker_new (&self->lock);
-  const gchar *name = g_hash_table_lookup (get_model_types (self), model_type);
+  const gchar *name = find_family (self, model_type);
   WeftArchitectureFile *file = name != NULL ? get_file (self, name, error) : NULL;
   WeftArchitecture *architecture;
   JsonObject *model;

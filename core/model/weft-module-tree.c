@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "base/weft-text.h"
 #include "model/weft-module-private.h"
 #include "model/weft-module-tree-private.h"
 
@@ -62,8 +63,8 @@ weft_module_tree_init (WeftModuleTree *self)
   self->modules = g_array_new (FALSE, FALSE, sizeof (WeftModulePlace));
   self->tensors = g_array_new (FALSE, FALSE, sizeof (WeftTensorPlace));
   self->aliases = g_array_new (FALSE, FALSE, sizeof (WeftAliasPlace));
-  self->tensor_positions = g_hash_table_new (g_str_hash, g_str_equal);
-  self->model_keys = g_hash_table_new (g_str_hash, g_str_equal);
+  self->tensor_positions = g_hash_table_new (weft_text_hash, g_str_equal);
+  self->model_keys = g_hash_table_new (weft_text_hash, g_str_equal);
 }
 
 static void

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/weft-json.h"
+#include "base/weft-text.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-provenance-private.h"
 #include "transform/weft-stage-internal.h"
@@ -134,7 +135,7 @@ add_model_keys (WeftLoadPlan *self, WeftReplacementExecutor *fusion)
   GHashTableIter iter;
   gpointer name;
 
-  self->model_keys = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  self->model_keys = g_hash_table_new_full (weft_text_hash, g_str_equal, g_free, NULL);
   for (guint i = 0; i < G_N_ELEMENTS (tables); i++)
     {
       g_hash_table_iter_init (&iter, tables[i]);

@@ -11,6 +11,7 @@
 #include "pipeline/weft-fit-private.h"
 #include "pipeline/weft-ignore-list-private.h"
 #include "pipeline/weft-fusion-stages-private.h"
+#include "pipeline/weft-gguf-rules-private.h"
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
@@ -118,7 +119,7 @@ take_target_names (WeftLoadPlan *self)
 {
   const gchar *const *names = weft_load_options_get_target_names (self->options);
 
-  self->model_keys = g_hash_table_new (g_str_hash, g_str_equal);
+  self->model_keys = g_hash_table_new (weft_text_hash, g_str_equal);
   for (guint i = 0; names[i] != NULL; i++)
     g_hash_table_add (self->model_keys, (gpointer) names[i]);
 }
@@ -145,6 +146,15 @@ keeps_names (WeftLoadPlan *self)
   return (weft_load_options_get_flags (self->options) & WEFT_LOAD_FLAGS_KEEP_NAMES) != 0;
 }
 
+/* NULL: the checkpoint is no GGUF file. */
+static WeftGgufFile *
+get_gguf (WeftLoadPlan *self)
+{
+  return weft_checkpoint_get_n_shards (self->checkpoint) > 0
+             ? weft_shard_get_gguf (weft_checkpoint_get_shard (self->checkpoint, 0))
+             : NULL;
+}
+
 static gboolean
 find_model (WeftLoadPlan *self, GError **error)
 {
@@ -153,7 +163,10 @@ find_model (WeftLoadPlan *self, GError **error)
       g_build_filename (weft_checkpoint_get_path (self->checkpoint), "config.json", NULL);
   g_autoptr (GError) local_error = NULL;
 
-  self->config = config != NULL ? json_node_ref (config) : NULL;
+  if (config != NULL)
+    self->config = json_node_ref (config);
+  else if (get_gguf (self) != NULL)
+    self->config = weft_gguf_rules_dup_config (get_gguf (self));
   self->tree = weft_caller_find_model (self->options, config, where, &self->open_reason, &local_error);
   if (local_error != NULL)
     {
@@ -218,6 +231,11 @@ find_transforms (WeftLoadPlan *self, GError **error)
       return TRUE;
     }
   self->registry = weft_caller_find_registry (self->options, error);
+  if (self->registry != NULL && get_gguf (self) != NULL && is_looked_up (self))
+    {
+      self->transforms = weft_gguf_rules_assemble (self, get_gguf (self), error);
+      return self->transforms != NULL;
+    }
   self->transforms = self->registry != NULL
                          ? weft_caller_find_rules (self->options, self->registry, self->tree, error)
                          : NULL;
@@ -526,13 +544,6 @@ check_no_codes (WeftLoadPlan *self, GError **error)
   return TRUE;
 }
 
-static gboolean
-is_gguf (WeftLoadPlan *self)
-{
-  return weft_checkpoint_get_n_shards (self->checkpoint) > 0
-         && weft_shard_get_gguf (weft_checkpoint_get_shard (self->checkpoint, 0)) != NULL;
-}
-
 /* What of the checkpoint is packed. */
 static gboolean
 find_packed (WeftLoadPlan *self, GError **error)
@@ -714,7 +725,7 @@ finish_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext
       g_prefix_error (error, "%s: '%s': ", rule, conversion->layer);
       return FALSE;
     }
-  if (conversion->proof != WEFT_PROOF_LOSSY && is_gguf (self))
+  if (conversion->proof != WEFT_PROOF_LOSSY && get_gguf (self) != NULL)
     weft_conversion_set_lossy (conversion, "it comes from a GGUF file, and none is written");
   if (conversion->proof == WEFT_PROOF_LOSSY)
     weft_load_report_add (self->report, WEFT_FINDING_NOT_REVERSIBLE, conversion->layer,
@@ -1018,7 +1029,7 @@ check_given_rules_used (WeftLoadPlan *self, GError **error)
 static gboolean
 refuse_blocks (WeftLoadPlan *self, GError **error)
 {
-  if (!is_gguf (self) || self->packed == NULL || weft_load_plan_is_dequantized (self)
+  if (get_gguf (self) == NULL || self->packed == NULL || weft_load_plan_is_dequantized (self)
       || weft_packed_weights_get_n_packed (self->packed) == 0)
     return TRUE;
   g_set_error (

@@ -136,10 +136,7 @@ weft_quantize_stage_run (WeftLoadPlan *plan, GError **error)
           ok = add_part (plan, outputs, conversions, name, tensor, conversion, error);
         }
       if (!ok)
-        {
-          g_prefix_error (error, "'%s': ", name);
-          return FALSE;
-        }
+        return FALSE;
     }
   if (plan->quantized->len == 0)
     return refuse_nothing (plan, error);

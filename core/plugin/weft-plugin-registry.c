@@ -8,7 +8,7 @@
 #include "plugin/weft-plugin-private.h"
 
 #define PLUGIN_SUFFIX ".so"
-#define N_KINDS (WEFT_FEATURE_KIND_REPLACEMENT + 1)
+#define N_KINDS (WEFT_FEATURE_KIND_COMMUNICATOR + 1)
 
 struct _WeftPluginRegistry
 {
@@ -22,7 +22,7 @@ struct _WeftPluginRegistry
   WeftPlugin *runtime_plugin;
 };
 
-static const gchar *const kind_names[N_KINDS] = { "op", "transform", "fusion", "quantizer", "replacement" };
+static const gchar *const kind_names[N_KINDS] = { "op", "transform", "fusion", "quantizer", "replacement", "communicator" };
 
 /* A type remembers what it is registered as. */
 static GQuark

@@ -185,7 +185,7 @@ read_features (WeftPlugin *self, const WeftPluginDescriptor *descriptor)
       Feature feature = { .kind = declared->kind, .register_type = declared->register_type };
 
       if (declared->name == NULL || declared->name[0] == '\0' || declared->type_name == NULL
-          || declared->register_type == NULL || (guint) declared->kind > WEFT_FEATURE_KIND_REPLACEMENT)
+          || declared->register_type == NULL || (guint) declared->kind > WEFT_FEATURE_KIND_COMMUNICATOR)
         {
           weft_plugin_fail (
               self, "feature %" G_GSIZE_FORMAT " of its descriptor lacks a known kind, a name or a type", i);

@@ -32,6 +32,7 @@ G_BEGIN_DECLS
  * @WEFT_FEATURE_KIND_FUSION: a family of module fusions
  * @WEFT_FEATURE_KIND_QUANTIZER: a quantisation method
  * @WEFT_FEATURE_KIND_REPLACEMENT: a target of plan overrides, which takes the place of modules
+ * @WEFT_FEATURE_KIND_COMMUNICATOR: a way for the processes of one job to work together
  *
  * What a feature of a plugin is.
  *
@@ -44,6 +45,7 @@ typedef enum
   WEFT_FEATURE_KIND_FUSION,
   WEFT_FEATURE_KIND_QUANTIZER,
   WEFT_FEATURE_KIND_REPLACEMENT,
+  WEFT_FEATURE_KIND_COMMUNICATOR,
 } WeftFeatureKind;
 
 /**

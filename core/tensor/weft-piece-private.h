@@ -44,6 +44,8 @@ typedef struct
   guint n_loops;
   /* Each piece ends before the next begins. */
   gboolean is_sorted;
+  /* Its one piece lies behind the tensor, in the same memory. */
+  gboolean is_inside_tensor;
 } WeftLayout;
 
 /* A layout that grows. One is made for every step of every tensor, so it allocates no more than it hands over. */

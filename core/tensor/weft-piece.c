@@ -121,9 +121,11 @@ weft_layout_clear (WeftLayout *self)
 {
   for (guint i = 0; i < self->n_pieces; i++)
     weft_base_unref (self->pieces[i].base);
-  g_clear_pointer (&self->pieces, g_free);
-  g_clear_pointer (&self->loops, g_free);
-  self->n_pieces = 0;
+  if (!self->is_inside_tensor)
+    {
+      g_free (self->pieces);
+      g_free (self->loops);
+    }
 }
 
 void
@@ -173,11 +175,8 @@ void
 weft_layout_find_pieces (const WeftLayout *self, gint64 start, gint64 stop, guint *first, guint *last)
 {
   *first = self->is_sorted ? find_end (self, start) : 0;
-  *last = self->n_pieces;
-  if (!self->is_sorted)
-    return;
-  *last = find_end (self, stop);
-  if (*last < self->n_pieces && self->pieces[*last].destination < stop)
+  *last = self->is_sorted ? *first : self->n_pieces;
+  while (*last < self->n_pieces && self->pieces[*last].destination < stop)
     ++*last;
 }
 

@@ -5,6 +5,8 @@
 
 #include "base/weft-text.h"
 
+#define NAMES_BLOCK_BYTES 4096
+
 typedef struct
 {
   gchar *name;
@@ -16,6 +18,7 @@ struct _WeftStateDict
   GObject parent_instance;
 
   GArray *entries;
+  GStringChunk *names;
   /* Name to position + 1. */
   GHashTable *positions;
 };
@@ -25,10 +28,7 @@ G_DEFINE_FINAL_TYPE (WeftStateDict, weft_state_dict, G_TYPE_OBJECT)
 static void
 entry_clear (gpointer user_data)
 {
-  Entry *entry = user_data;
-
-  weft_tensor_unref (entry->tensor);
-  g_free (entry->name);
+  weft_tensor_unref (((Entry *) user_data)->tensor);
 }
 
 static void
@@ -38,6 +38,7 @@ weft_state_dict_finalize (GObject *object)
 
   g_hash_table_unref (self->positions);
   g_array_unref (self->entries);
+  g_string_chunk_free (self->names);
   G_OBJECT_CLASS (weft_state_dict_parent_class)->finalize (object);
 }
 
@@ -52,6 +53,7 @@ weft_state_dict_init (WeftStateDict *self)
 {
   self->entries = g_array_new (FALSE, FALSE, sizeof (Entry));
   g_array_set_clear_func (self->entries, entry_clear);
+  self->names = g_string_chunk_new (NAMES_BLOCK_BYTES);
   self->positions = g_hash_table_new (weft_text_hash, g_str_equal);
 }
 
@@ -81,7 +83,7 @@ weft_state_dict_new (void)
 gboolean
 weft_state_dict_add (WeftStateDict *self, const gchar *name, WeftTensor *tensor, GError **error)
 {
-  Entry entry = { g_strdup (name), weft_tensor_ref (tensor) };
+  Entry entry = { g_string_chunk_insert (self->names, name), weft_tensor_ref (tensor) };
   guint first = 0;
 
   g_array_append_val (self->entries, entry);

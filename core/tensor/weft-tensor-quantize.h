@@ -68,6 +68,7 @@ WEFT_PUBLIC WeftTensor *weft_tensor_find_nearest (WeftTensor *self, WeftTensor *
                                                   const gint64 *block, gsize n_block, GError **error);
 WEFT_PUBLIC WeftTensor *weft_tensor_compute (WeftTensor **inputs, gsize n_inputs, WeftComputeFunc func,
                                              gpointer params, GDestroyNotify destroy, GError **error);
+WEFT_PUBLIC WeftTensor *weft_tensor_subtract (WeftTensor *self, WeftTensor *other, GError **error);
 WEFT_PUBLIC WeftTensor *weft_tensor_remember (WeftTensor *self, GError **error);
 
 G_END_DECLS

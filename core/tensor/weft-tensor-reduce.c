@@ -349,3 +349,27 @@ weft_tensor_compute (WeftTensor **inputs, gsize n_inputs, WeftComputeFunc func, 
   computation_free (computation);
   return NULL;
 }
+static void
+subtract (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
+{
+  for (gsize i = 0; i < n_values; i++)
+    output[i] = inputs[0][i] - inputs[1][i];
+}
+
+/**
+ * weft_tensor_subtract:
+ * @self: numbers
+ * @other: as many, or one
+ * @error: return location
+ *
+ * Subtracts in F32: the range of a block out of its maximum and its minimum.
+ *
+ * Returns: (transfer full): the differences, F32, of the shape of @self
+ * Errors: those of weft_tensor_compute()
+ * Since: 1.0
+ */
+WeftTensor *
+weft_tensor_subtract (WeftTensor *self, WeftTensor *other, GError **error)
+{
+  return weft_tensor_compute ((WeftTensor *[]){ self, other }, 2, subtract, NULL, NULL, error);
+}

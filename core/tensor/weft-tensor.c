@@ -38,11 +38,17 @@ weft_tensor_unref (WeftTensor *self)
   g_free (self);
 }
 
-static WeftTensor *
-tensor_new (WeftDtype dtype, const WeftShape *shape)
+/* A tensor of one piece with one loop at most, as all tensors of a checkpoint are. */
+typedef struct
 {
-  WeftTensor *self = g_new0 (WeftTensor, 1);
+  WeftTensor tensor;
+  WeftStoredPiece piece;
+  WeftLoop loop;
+} Leaf;
 
+static WeftTensor *
+tensor_init (WeftTensor *self, WeftDtype dtype, const WeftShape *shape)
+{
   g_atomic_ref_count_init (&self->ref_count);
   self->dtype = dtype;
   self->shape = *shape;
@@ -54,7 +60,7 @@ tensor_new (WeftDtype dtype, const WeftShape *shape)
 WeftTensor *
 weft_tensor_new_from_builder (WeftDtype dtype, const WeftShape *shape, WeftLayoutBuilder *builder)
 {
-  WeftTensor *self = tensor_new (dtype, shape);
+  WeftTensor *self = tensor_init (g_new0 (WeftTensor, 1), dtype, shape);
 
   weft_layout_builder_finish (builder, &self->layout);
   return self;
@@ -64,7 +70,8 @@ weft_tensor_new_from_builder (WeftDtype dtype, const WeftShape *shape, WeftLayou
 static WeftTensor *
 tensor_new_from_base (WeftDtype dtype, const WeftShape *shape, WeftBase *base, gint64 source_stride)
 {
-  WeftTensor *self = tensor_new (dtype, shape);
+  Leaf *leaf = g_new0 (Leaf, 1);
+  WeftTensor *self = tensor_init (&leaf->tensor, dtype, shape);
   gint64 n_units = self->n_elements / weft_dtype_get_unit_elements (dtype);
 
   if (n_units == 0)
@@ -72,16 +79,13 @@ tensor_new_from_base (WeftDtype dtype, const WeftShape *shape, WeftBase *base, g
       weft_base_unref (base);
       return self;
     }
-  self->layout.n_pieces = 1;
-  self->layout.n_loops = n_units > 1;
-  self->layout.pieces = g_new0 (WeftStoredPiece, 1);
-  self->layout.pieces->base = base;
-  self->layout.pieces->n_loops = self->layout.n_loops;
-  if (n_units > 1)
-    {
-      self->layout.loops = g_new (WeftLoop, 1);
-      *self->layout.loops = (WeftLoop){ n_units, 1, source_stride };
-    }
+  leaf->loop = (WeftLoop){ n_units, 1, source_stride };
+  leaf->piece = (WeftStoredPiece){ .base = base, .n_loops = n_units > 1 };
+  self->layout = (WeftLayout){ .pieces = &leaf->piece,
+                               .loops = &leaf->loop,
+                               .n_pieces = 1,
+                               .n_loops = leaf->piece.n_loops,
+                               .is_inside_tensor = TRUE };
   return self;
 }
 

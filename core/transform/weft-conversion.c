@@ -93,16 +93,13 @@ begins_with (const gchar *text, const gchar *pattern)
 static gboolean
 is_plain (const gchar *pattern)
 {
-  for (; *pattern != '\0'; pattern++)
+  while (*(pattern += strcspn (pattern, "\\()[]{}|?+*^$")) == '\\')
     {
-      gboolean is_escape = pattern[0] == '\\' && (pattern[1] == '\0' || g_ascii_isalnum (pattern[1]));
-
-      if (is_escape || strchr ("()[]{}|?+*^$", *pattern) != NULL)
+      if (pattern[1] == '\0' || g_ascii_isalnum (pattern[1]))
         return FALSE;
-      if (*pattern == '\\')
-        pattern++;
+      pattern += 2;
     }
-  return TRUE;
+  return *pattern == '\0';
 }
 
 static gint64
@@ -130,14 +127,14 @@ weft_conversion_find_number (const gchar *pattern, const gchar *key)
   tail = star + 2;
   if (!is_plain (tail))
     return find_number_by_regex (tail, key);
-  for (const gchar *at = key + strlen (key); at > key; at--)
-    if (at[-1] == '.' && at - key >= 2 && begins_with (at, tail))
+  for (const gchar *dot = strrchr (key, '.'); dot != NULL; dot = memrchr (key, '.', (gsize) (dot - key)))
+    if (begins_with (dot + 1, tail))
       {
-        const gchar *digits = at - 1;
+        const gchar *digits = dot;
 
         while (digits > key && g_ascii_isdigit (digits[-1]))
           digits--;
-        if (digits < at - 1 && (digits == key || digits[-1] == '.'))
+        if (digits < dot && (digits == key || digits[-1] == '.'))
           return g_ascii_strtoll (digits, NULL, 10);
       }
   return -1;

@@ -128,11 +128,9 @@ find_rare (const gchar *literal)
 static gboolean
 contains (const gchar *text, const Branch *branch)
 {
-  gsize length = strlen (branch->literal);
-
   for (const gchar *c = strchr (text, branch->literal[branch->rare]); c != NULL;
        c = strchr (c + 1, branch->literal[branch->rare]))
-    if ((gsize) (c - text) >= branch->rare && strncmp (c - branch->rare, branch->literal, length) == 0)
+    if ((gsize) (c - text) >= branch->rare && g_str_has_prefix (c - branch->rare, branch->literal))
       return TRUE;
   return FALSE;
 }

@@ -303,6 +303,22 @@ may_match_at (const Search *search, guint index, gsize position)
          || (position < search->length && atom->text[0] == search->text[position]);
 }
 
+/* The last start in [first, last] from which the atoms from @index on may match, or -1. */
+static gssize
+find_last_start (const Search *search, guint index, gsize first, gssize last)
+{
+  const GArray *atoms = search->matcher->atoms;
+  const Atom *atom = index < atoms->len ? &g_array_index (atoms, Atom, index) : NULL;
+  const gchar *found;
+
+  if (last < (gssize) first)
+    return -1;
+  if (atom == NULL || atom->kind != ATOM_TEXT || atom->text[0] == ANY_BYTE)
+    return last;
+  found = memrchr (search->text + first, atom->text[0], (gsize) last + 1 - first);
+  return found != NULL ? found - search->text : -1;
+}
+
 static gssize
 match_from (Search *search, guint index, gsize position)
 {
@@ -324,11 +340,11 @@ match_from (Search *search, guint index, gsize position)
       else
         while (furthest < search->length && g_ascii_isdigit (search->text[furthest]))
           furthest++;
-      for (gsize n_left = furthest - position + 1; n_left > atom->number; n_left--)
+      position += atom->number;
+      for (gssize start = find_last_start (search, index + 1, position, (gssize) furthest); start >= 0;
+           start = find_last_start (search, index + 1, position, start - 1))
         {
-          gssize end = may_match_at (search, index + 1, position + n_left - 1)
-                           ? match_from (search, index + 1, position + n_left - 1)
-                           : -1;
+          gssize end = match_from (search, index + 1, (gsize) start);
 
           if (end >= 0)
             return end;

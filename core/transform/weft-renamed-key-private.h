@@ -8,7 +8,7 @@ G_BEGIN_DECLS
 
 WeftRenamedKey *weft_renamed_key_new (const gchar *key);
 void weft_renamed_key_take_step (WeftRenamedKey *self, guint transform, gchar *pattern, gchar *name);
-void weft_renamed_key_set_converter (WeftRenamedKey *self, guint transform);
+void weft_renamed_key_take_conversion (WeftRenamedKey *self, guint transform, gchar *pattern, gchar *name);
 void weft_renamed_key_take_name (WeftRenamedKey *self, gchar *name);
 void weft_renamed_key_keep (WeftRenamedKey *self, const gchar *key);
 

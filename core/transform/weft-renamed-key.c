@@ -10,7 +10,8 @@ typedef struct
 struct _WeftRenamedKey
 {
   gchar *name;
-  GArray *steps; /* (nullable): most keys meet no rule */
+  Step *steps; /* (nullable): most keys meet no rule */
+  guint n_steps;
   gint converter;
   gchar *converter_input;
   gboolean is_kept;
@@ -19,9 +20,12 @@ struct _WeftRenamedKey
 G_DEFINE_BOXED_TYPE (WeftRenamedKey, weft_renamed_key, weft_renamed_key_copy, weft_renamed_key_free)
 
 static void
-clear_step (gpointer step)
+clear_steps (WeftRenamedKey *self)
 {
-  g_free (((Step *) step)->pattern);
+  for (guint i = 0; i < self->n_steps; i++)
+    g_free (self->steps[i].pattern);
+  g_clear_pointer (&self->steps, g_free);
+  self->n_steps = 0;
 }
 
 /* weft_renamed_key_new: @key, that met no rule yet. */
@@ -67,7 +71,7 @@ void
 weft_renamed_key_free (WeftRenamedKey *self)
 {
   g_free (self->name);
-  g_clear_pointer (&self->steps, g_array_unref);
+  clear_steps (self);
   g_free (self->converter_input);
   g_free (self);
 }
@@ -76,23 +80,18 @@ weft_renamed_key_free (WeftRenamedKey *self)
 void
 weft_renamed_key_take_step (WeftRenamedKey *self, guint transform, gchar *pattern, gchar *name)
 {
-  Step step = { transform, pattern };
-
-  if (self->steps == NULL)
-    {
-      self->steps = g_array_new (FALSE, FALSE, sizeof (Step));
-      g_array_set_clear_func (self->steps, clear_step);
-    }
-  g_array_append_val (self->steps, step);
+  self->steps = g_renew (Step, self->steps, self->n_steps + 1);
+  self->steps[self->n_steps++] = (Step){ transform, pattern };
   weft_renamed_key_take_name (self, name);
 }
 
-/* weft_renamed_key_set_converter: the next step is that of a converter. */
+/* weft_renamed_key_take_conversion: a converter matched and gave @name. */
 void
-weft_renamed_key_set_converter (WeftRenamedKey *self, guint transform)
+weft_renamed_key_take_conversion (WeftRenamedKey *self, guint transform, gchar *pattern, gchar *name)
 {
   self->converter = (gint) transform;
-  self->converter_input = g_strdup (self->name);
+  self->converter_input = g_steal_pointer (&self->name);
+  weft_renamed_key_take_step (self, transform, pattern, name);
 }
 
 /* weft_renamed_key_take_name: another name, by no rule. */
@@ -107,7 +106,7 @@ weft_renamed_key_take_name (WeftRenamedKey *self, gchar *name)
 void
 weft_renamed_key_keep (WeftRenamedKey *self, const gchar *key)
 {
-  g_clear_pointer (&self->steps, g_array_unref);
+  clear_steps (self);
   g_clear_pointer (&self->converter_input, g_free);
   self->converter = -1;
   self->is_kept = TRUE;
@@ -179,7 +178,7 @@ weft_renamed_key_get_converter_input (const WeftRenamedKey *self)
 guint
 weft_renamed_key_get_n_steps (const WeftRenamedKey *self)
 {
-  return self->steps != NULL ? self->steps->len : 0;
+  return self->n_steps;
 }
 
 /**
@@ -194,7 +193,7 @@ guint
 weft_renamed_key_get_step_transform (const WeftRenamedKey *self, guint step)
 {
   g_return_val_if_fail (step < weft_renamed_key_get_n_steps (self), 0);
-  return g_array_index (self->steps, Step, step).transform;
+  return self->steps[step].transform;
 }
 
 /**
@@ -209,7 +208,7 @@ const gchar *
 weft_renamed_key_get_step_pattern (const WeftRenamedKey *self, guint step)
 {
   g_return_val_if_fail (step < weft_renamed_key_get_n_steps (self), NULL);
-  return g_array_index (self->steps, Step, step).pattern;
+  return self->steps[step].pattern;
 }
 
 /**

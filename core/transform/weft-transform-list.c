@@ -263,8 +263,9 @@ try_rule (WeftTransformList *self, guint position, WeftRenamedKey *key, gboolean
   if (name == NULL)
     return TRUE;
   if (rule->is_converter)
-    weft_renamed_key_set_converter (key, position);
-  weft_renamed_key_take_step (key, position, pattern, name);
+    weft_renamed_key_take_conversion (key, position, pattern, name);
+  else
+    weft_renamed_key_take_step (key, position, pattern, name);
   *has_matched = TRUE;
   return TRUE;
 }
@@ -360,7 +361,7 @@ weft_transform_list_rename_key (WeftTransformList *self, const gchar *key, const
     }
   if (!try_renamings (self, renamed, error) || !try_converters (self, renamed, error))
     return NULL;
-  if (model_keys != NULL)
+  if (model_keys != NULL && !g_hash_table_contains (model_keys, weft_renamed_key_get_name (renamed)))
     {
       weft_renamed_key_take_name (renamed, weft_transform_repair_prefix (weft_renamed_key_get_name (renamed),
                                                                          base_model_prefix, model_keys));

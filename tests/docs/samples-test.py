@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the README and of the pages "Write an op", "Write a fusion", "Write a quantizer", "Write a mapping", "Module tree", "Parallel ranks" and "What a load reports", run as a reader would."""
+"""The samples of the README and of the pages of docs/, run as a reader would."""
 
 import json
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -26,9 +27,9 @@ def write(path, text):
         file.write(text)
 
 
-def write_tensor(path, name, values):
+def write_tensor(path, name, values, shape=None):
     content = struct.pack(f"<{len(values)}f", *values)
-    header = json.dumps({name: {"dtype": "F32", "shape": [len(values)], "data_offsets": [0, len(content)]}}).encode()
+    header = json.dumps({name: {"dtype": "F32", "shape": shape or [len(values)], "data_offsets": [0, len(content)]}}).encode()
     header += b" " * (-len(header) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header + content)
@@ -70,6 +71,29 @@ class SamplesTest(unittest.TestCase):
             file.write(struct.pack("<Q", len(header)) + header + content)
         self.run_words(sys.executable, WEFT_PYTHON, "--plugin", "nibble.py", "dequantize", "packed", "--dtype", "F32", "-o", "dense")
         self.assertEqual(read_values(self.path("dense/model.safetensors")), [2, 1, -16, -2])
+        self.check_quantizing()
+
+    def test_packed_weights(self):
+        """The commands of the page, one after the other."""
+        os.mkdir(self.path("my-model"))
+        write(self.path("my-model/config.json"), '{"model_type": "made-up", "torch_dtype": "float32"}')
+        write_tensor(self.path("my-model/model.safetensors"), "model.layers.0.mlp.up_proj.weight", range(1, 65), [8, 8])
+        for line in blocks("packed-weights.md", "console")[0].splitlines():
+            self.run_words(WEFT, *shlex.split(line.removeprefix("$ weft ")))
+        with open(self.path("errors.svg"), encoding="utf-8") as file:
+            self.assertIn("</svg>", file.read())
+
+    def check_quantizing(self):
+        """A row of [7, -3] of scale 1, and one of [-14, 2] of scale 2."""
+        with open(self.path("nibble.py"), "a", encoding="utf-8") as file:
+            file.write(blocks("write-a-quantizer.md", "python")[1])
+        write_tensor(self.path("dense/model.safetensors"), "a.weight", [7, -3, -14, 2], [2, 2])
+        command = blocks("write-a-quantizer.md", "console")[1].removeprefix("$ weft-python ").split()
+        self.run_words(sys.executable, WEFT_PYTHON, *command)
+        with open(self.path("packed-again/config.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["quantization_config"]["quant_method"], "nibble")
+        self.run_words(sys.executable, WEFT_PYTHON, "--plugin", "nibble.py", "dequantize", "packed-again", "--dtype", "F32", "-o", "again")
+        self.assertEqual(read_values(self.path("again/model.safetensors")), [7, -3, -14, 2])
 
     def test_op_in_c(self):
         write(self.path("my-scale.c"), blocks("write-an-op.md", "c")[0])
@@ -168,6 +192,25 @@ class SamplesTest(unittest.TestCase):
         self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B", "--hidden", "32")
         write(self.path("rank.py"), "import gi\ngi.require_version('Weft', '1.0')\nfrom gi.repository import Weft\n" + blocks("parallel.md", "python")[0])
         self.assertEqual(self.run_words(sys.executable, "rank.py"), "[16, 32] [32, 32]\n")
+
+    def test_engine_in_c(self):
+        write(self.path("engine.c"), blocks("load-into-an-engine.md", "c")[0])
+        self.run_words("sh", "-ec", blocks("load-into-an-engine.md", "sh")[0])
+        self.assertEqual(self.run_words(self.path("engine"), "in.safetensors"), "w: 8 bytes at 0\n")
+
+    @unittest.skipUnless(WEFT_PYTHON, "built without introspection")
+    def test_engine_in_python(self):
+        self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B")
+        write(self.path("engine.py"), blocks("load-into-an-engine.md", "python")[0] + "print(len(arrays), norm.dtype, norm.shape)\n")
+        lines = self.run_words(sys.executable, "engine.py").splitlines()
+        self.assertEqual((len(set(lines[:-1])), lines[-1]), (21, "21 uint16 (16,)"))
+
+    @unittest.skipUnless(WEFT_GJS and GJS, "built without introspection, or no gjs")
+    def test_engine_in_javascript(self):
+        self.run_words(sys.executable, os.environ["MAKE_SAMPLE"], "Mixtral-8x7B")
+        write(self.path("engine.js"), blocks("load-into-an-engine.md", "js")[0] + "print(Object.keys(arrays).length, norm.length);\n")
+        lines = self.run_words(GJS, "-m", "engine.js").splitlines()
+        self.assertEqual((len(set(lines[:-1])), lines[-1]), (21, "21 16"))
 
     def make_model(self):
         """Two layers with keys and values, and the tree that says so."""

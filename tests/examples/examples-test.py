@@ -4,10 +4,12 @@
 
 Installs the library into a scratch folder. There, and with nothing else of this tree, each example converts the golden
 model `ernie4_5_vl_moe` and reverts it, with our op denied, or fuses the golden model `llama` and reverts it; those in C are
-also built, and the op runs the conformance suite.
+also built, and the op runs the conformance suite. The engines load the golden model `mixtral`, whole and for one rank of two.
 """
 
 import filecmp
+import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -19,6 +21,7 @@ import tempfile
 MESON, BUILD, SOURCE = sys.argv[1:4]
 MODEL = os.path.join(SOURCE, "tests", "golden", "models", "ernie4_5_vl_moe")
 DENSE_MODEL = os.path.join(SOURCE, "tests", "golden", "models", "llama")
+EXPERT_MODEL = os.path.join(SOURCE, "tests", "golden", "models", "mixtral")
 sys.path.insert(0, os.path.join(SOURCE, "tests", "golden"))
 sys.dont_write_bytecode = True
 
@@ -127,6 +130,77 @@ def check_fusion_in_c(installed, scratch):
     installed.check_fusion(scratch, os.path.join(installed.programs, "weft"), WEFT_PLUGIN_PATH=os.path.join(source, "build"))
 
 
+def slice_of(tensor, axis, groups, rank, world_size):
+    """The part of a tensor that a rank holds, cut out of its bytes: `groups` stretches of the axis, of which it has a part each."""
+    length = tensor.shape[axis] // groups // world_size
+    outer, inner = 1, len(tensor.content)
+    for extent in tensor.shape[:axis]:
+        outer *= extent
+    inner //= outer * tensor.shape[axis]
+    content = b""
+    for group in range(outer * groups):
+        start = (group * world_size + rank) * length * inner
+        content += tensor.content[start:start + length * inner]
+    return content
+
+
+def expected_of(name, whole, shape, rank, world_size):
+    """What an engine must print of a tensor of that shape."""
+    assert len(shape) == len(whole.shape), name
+    axes = [axis for axis, extent in enumerate(shape) if extent != whole.shape[axis]]
+    assert len(axes) <= 1, name
+    if not axes:
+        return whole.content
+    assert shape[axes[0]] * world_size == whole.shape[axes[0]], name
+    return slice_of(whole, axes[0], 2 if "gate_up" in name else 1, rank, world_size)
+
+
+def check_engine(installed, *command):
+    """What the engine prints is what another reader finds in the files."""
+    golden = compare.read_file(os.path.join(EXPERT_MODEL, "runtime.safetensors"))
+    n_memory, n_read = {}, {}
+    for rank, world_size in ((0, 1), (0, 2), (1, 2)):
+        words = (*command, os.path.join(EXPERT_MODEL, "original"), str(rank), str(world_size))
+        print("+", *words, flush=True)
+        printed = subprocess.run(words, env=installed.environment, capture_output=True, text=True, check=False)
+        assert printed.returncode == 0, printed.stderr
+        rows = [line.split("\t") for line in printed.stdout.splitlines()]
+        assert sorted(row[-1] for row in rows) == sorted(golden)
+        n_cut = 0
+        for checksum, *_, n_bytes, dtype, shape, name in rows:
+            dims = tuple(int(dim) for dim in re.findall(r"\d+", shape))
+            content = expected_of(name, golden[name], dims, rank, world_size)
+            assert (dtype, int(n_bytes), checksum) == (golden[name].dtype, len(content), hashlib.sha256(content).hexdigest()), name
+            n_cut += dims != golden[name].shape
+        assert n_cut == 0 if world_size == 1 else n_cut > len(rows) // 2, n_cut
+        n_tensors, n_memory[rank, world_size], n_read[rank, world_size] = (int(number) for number in re.findall(r"\d+", printed.stderr))
+        assert n_tensors == len(golden)
+    # The holes that a rank reads through are nothing to a real model, and all of this one.
+    assert n_read[0, 1] == sum(len(tensor.content) for tensor in golden.values()), n_read
+    assert n_memory[0, 2] == n_memory[1, 2] < 0.7 * n_memory[0, 1], n_memory
+
+
+def check_engine_in_c(installed, scratch):
+    source = os.path.join(scratch, "engine")
+    shutil.copytree(os.path.join(SOURCE, "examples", "engine"), source, ignore=shutil.ignore_patterns("build"))
+    for words in (["setup", "build"], ["compile", "-C", "build"]):
+        run(MESON, *words, cwd=source, env=installed.environment)
+    check_engine(installed, os.path.join(source, "build", "engine"))
+    shared = os.path.join(scratch, "shared")
+    run(os.path.join(source, "build", "engine"), os.path.join(EXPERT_MODEL, "original"), "1", "2", shared, env=installed.environment,
+        stdout=subprocess.DEVNULL)
+    assert os.path.getsize(shared) > 0
+
+
+def check_engine_scripts(installed):
+    examples = os.path.join(SOURCE, "examples")
+    check_engine(installed, sys.executable, os.path.join(examples, "engine-python", "engine.py"))
+    if importlib.util.find_spec("torch") is not None:
+        check_engine(installed, sys.executable, os.path.join(examples, "engine-python", "engine.py"), "--torch")
+    if shutil.which("gjs") is not None:
+        check_engine(installed, "gjs", "-m", os.path.join(examples, "engine-javascript", "engine.js"))
+
+
 def check_scripts(installed, scratch):
     installed.find_bindings()
     for name, op, fusion in (("weft-python", "ernie-op-python/ernie_example.py", "kv-fusion-python/kv_example.py"),
@@ -145,8 +219,10 @@ def main():
         check_refused(installed)
         check_c(installed, scratch)
         check_fusion_in_c(installed, scratch)
+        check_engine_in_c(installed, scratch)
         if "--bindings" in sys.argv:
             check_scripts(installed, scratch)
+            check_engine_scripts(installed)
 
 
 if __name__ == "__main__":

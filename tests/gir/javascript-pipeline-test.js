@@ -190,6 +190,22 @@ const status = run({
         equal(sink.lookup('model.embed_tokens.weight').get_size(), 2 * 32 * 16, 'bytes of another tensor');
     },
 
+    'into one arena'() {
+        const loader = Weft.Loader.new(sample, null);
+        const shared = newOutput();
+        const names = [];
+        const arrays = loader.loadArrays({loaded: name => names.push(name)});
+
+        System.gc();
+        equal(names.sort(), Object.keys(arrays).sort(), 'names');
+        equal(arrays['lm_head.weight'], read(sample, 'lm_head.weight'), 'values');
+        const again = loader.loadArrays({arena: Weft.Arena.new_shared(shared, loader.prepare(null).get_n_bytes())});
+
+        equal(again['lm_head.weight'], arrays['lm_head.weight'], 'shared values');
+        refuses(() => Weft.Arena.new_shared(shared, 1), Weft.Error.EXISTS, 'cannot be made');
+        refuses(() => loader.loadArrays({arena: Weft.Arena.new(3)}), Weft.Error.ARGUMENT, 'found 3 bytes');
+    },
+
     'a kind of rule'() {
         const output = newOutput();
 

@@ -2,7 +2,9 @@
 """The main job from Python: open, plan, execute, revert; and what a class of a script may be in it: op, rule, source."""
 
 import filecmp
+import gc
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -179,6 +181,62 @@ class LoadTest(PipelineTest):
                 os.truncate(os.path.join(self.sample, name), 8)
         self.assertEqual(weights.tensor("lm_head.weight")[1:3].shape, (2, 16))
         self.assert_error(Weft.Error.IO, "safetensors", lambda: weights["lm_head.weight"])
+
+
+class LoaderTest(PipelineTest):
+    def assert_loaded(self, arrays):
+        weights = Weft.load(self.sample)
+        self.assertEqual(list(arrays), list(weights))
+        for name, array in arrays.items():
+            self.assertEqual((array.dtype, array.shape), (weights[name].dtype, weights[name].shape))
+            self.assertTrue(numpy.array_equal(array, weights[name]), name)
+            self.assertEqual(array.ctypes.data % 64, 0)
+
+    def test_in_memory_that_comes_with_it(self):
+        for io in ("pread", "mmap", "direct"):
+            names = []
+            arrays = Weft.loader(self.sample, io=io, queue=(3, 1 << 16)).load_arrays(loaded=names.append)
+            gc.collect()
+            self.assert_loaded(arrays)
+            self.assertEqual(sorted(names), sorted(arrays))
+            arrays["model.norm.weight"][0] = 1
+
+    def test_in_memory_of_the_caller(self):
+        loader = Weft.loader(self.sample, dtype="F32")
+        memory = mmap.mmap(-1, loader.n_bytes)
+        arrays = loader.load_arrays(memory)
+        content = arrays["lm_head.weight"].tobytes()
+        self.assertEqual(arrays["lm_head.weight"].dtype, numpy.float32)
+        self.assertNotEqual(bytes(memory).find(content), -1)
+        self.assert_loaded(Weft.loader(self.sample).load_arrays(memory))
+
+    def test_shared(self):
+        loader = Weft.loader(self.sample)
+        loader.load_into(Weft.Arena.new_shared(self.path("shared"), loader.n_bytes), None)
+        layout = loader.prepare(None)
+        position = layout.get_outputs().find("lm_head.weight")[1]
+        content = Weft.load(self.sample)["lm_head.weight"].tobytes()
+        with open(self.path("shared"), "rb") as file:
+            file.seek(layout.get_offset(position))
+            self.assertEqual(file.read(len(content)), content)
+
+    def test_refused(self):
+        loader = Weft.loader(self.sample)
+        memory = mmap.mmap(-1, loader.n_bytes + 8)
+        self.assert_error(Weft.Error.ARGUMENT, "multiple of 64", loader.load_arrays, memoryview(memory)[8:])
+        self.assert_error(Weft.Error.ARGUMENT, "found 3 bytes", loader.load_arrays, memoryview(memory)[:3])
+        self.assertRaises(TypeError, loader.load_arrays, bytes(loader.n_bytes))
+        self.assertRaises(ValueError, Weft.loader, self.sample, io="tape")
+        cancellable = Gio.Cancellable()
+        cancellable.cancel()
+        self.assert_error(Weft.Error.CANCELLED, "cancel", lambda: loader.load_arrays(cancellable=cancellable))
+
+    def test_dlpack(self):
+        arrays, weights = Weft.loader(self.sample, dtype="F32").load_arrays(), Weft.load(self.sample, dtype="F32")
+        name = "model.norm.weight"
+        shared = numpy.from_dlpack(arrays[name])
+        self.assertEqual(shared.ctypes.data, arrays[name].ctypes.data)
+        self.assertEqual(numpy.from_dlpack(weights.tensor(name)).tolist(), arrays[name].tolist())
 
 
 class MainJobTest(PipelineTest):

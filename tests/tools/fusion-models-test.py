@@ -68,18 +68,6 @@ def make_tree(model_type, prefix, biases, norms):
             "tensors": [{"name": name, "shape": shape, "dtype": "bfloat16"} for name, shape in shapes.items()]}
 
 
-def read_tensors(folder):
-    tensors = {}
-    for name, file in made.read_folder(folder).items():
-        if name.endswith(".safetensors"):
-            length = struct.unpack_from("<Q", file)[0]
-            for key, entry in json.loads(file[8:8 + length]).items():
-                if key != "__metadata__":
-                    begin, end = entry["data_offsets"]
-                    tensors[key] = (entry["dtype"], entry["shape"], file[8 + length + begin:8 + length + end])
-    return tensors
-
-
 def join_rows(parts, n_groups):
     """The first 1/n of the rows of each part, then the second, ..."""
     rows = [values[group * len(values) // n_groups:(group + 1) * len(values) // n_groups] for group in range(n_groups) for _, _, values in parts]
@@ -137,15 +125,15 @@ class FusionModelsTest(unittest.TestCase):
         self.assertEqual((plan["reversible"], {output["reversible"] for output in plan["outputs"]}), (True, {"exact"}))
         self.check_classes(model_type, published, words, norms)
         self.weft("convert", "--quiet", published, "-o", out, *words)
-        plain = read_tensors(self.path(model_type, "plain"))
-        self.assertEqual(read_tensors(out), fuse(plain, attention, gated, N_GROUPS if layout == "interleaved" else 1))
-        self.assertEqual({output["name"] for output in plan["outputs"]}, set(read_tensors(out)))
+        plain = made.read_tensors(self.path(model_type, "plain"))
+        self.assertEqual(made.read_tensors(out), fuse(plain, attention, gated, N_GROUPS if layout == "interleaved" else 1))
+        self.assertEqual({output["name"] for output in plan["outputs"]}, set(made.read_tensors(out)))
         self.weft("revert", "--quiet", out, "-o", back)
         self.assertEqual(made.read_folder(back), made.read_folder(published))
         # Nor is the record needed.
         os.remove(os.path.join(out, "weft-provenance.json"))
         self.weft("revert", "--quiet", out, "-o", back + "-by-mapping", *self.tree_words(model_type))
-        self.assertEqual(read_tensors(back + "-by-mapping"), read_tensors(published))
+        self.assertEqual(made.read_tensors(back + "-by-mapping"), made.read_tensors(published))
 
     def check_model(self, model_type, config, tree, attention, gated, norms):
         self.write_published(model_type, config, tree)

@@ -60,3 +60,16 @@ def read_folder(folder):
             with open(path, "rb") as file:
                 files[os.path.relpath(path, folder)] = file.read()
     return files
+
+
+def read_tensors(folder):
+    """(dtype, shape, bytes) of each tensor of a folder, by name."""
+    tensors = {}
+    for name, file in read_folder(folder).items():
+        if name.endswith(".safetensors"):
+            length = struct.unpack_from("<Q", file)[0]
+            for key, entry in json.loads(file[8:8 + length]).items():
+                if key != "__metadata__":
+                    begin, end = entry["data_offsets"]
+                    tensors[key] = (entry["dtype"], entry["shape"], file[8 + length + begin:8 + length + end])
+    return tensors

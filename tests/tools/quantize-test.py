@@ -31,6 +31,44 @@ def gguf(name, values=b""):
     return head + bytes(-len(head) % 32) + bytes(range(18))
 
 
+def gguf_model(architecture, tensors, numbers):
+    """F32 tensors of one axis or more, behind the names that a file of the architecture has for its numbers."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 1 + len(numbers)) + text("general.architecture")
+    head += struct.pack("<I", 8) + text(architecture)
+    for name, number in numbers.items():
+        head += text(f"{architecture}.{name}") + struct.pack("<II", 4, number)
+    content = b""
+    for name, (shape, values) in tensors.items():
+        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), 0, len(content))
+        content += struct.pack(f"<{len(values)}f", *values)
+        content += bytes(-len(content) % 32)
+    return head + bytes(-len(head) % 32) + content
+
+
+# What a file of an architecture calls a tensor, its values, and what becomes of it. Rows of queries and keys of `llama` are pairs
+# side by side in the file: of a head of 4 rows the first, third, second and fourth.
+GGUF_MODELS = {
+    "llama": ({"token_embd.weight": ([1, 2], [1, 2]), "blk.1.attn_q.weight": ([8, 1], range(8)), "blk.1.attn_k.weight": ([4, 1], range(4)),
+               "blk.1.attn_v.weight": ([2], [1, 2]), "blk.1.attn_output.weight": ([1], [3]), "blk.1.ffn_norm.weight": ([1], [4]),
+               "blk.1.ffn_gate_inp.weight": ([2, 1], [5, 6]), "blk.1.ffn_gate_exps.weight": ([2, 1, 1], [1, 2]),
+               "blk.1.ffn_up_exps.weight": ([2, 1, 1], [3, 4]), "blk.1.ffn_down_exps.weight": ([2, 1, 1], [5, 6])},
+              {"model.embed_tokens.weight": [1, 2], "model.layers.1.self_attn.q_proj.weight": [0, 2, 1, 3, 4, 6, 5, 7],
+               "model.layers.1.self_attn.k_proj.weight": [0, 2, 1, 3], "model.layers.1.self_attn.v_proj.weight": [1, 2],
+               "model.layers.1.self_attn.o_proj.weight": [3], "model.layers.1.post_attention_layernorm.weight": [4],
+               "model.layers.1.mlp.gate.weight": [5, 6], "model.layers.1.mlp.experts.gate_up_proj": [1, 3, 2, 4],
+               "model.layers.1.mlp.experts.down_proj": [5, 6]}),
+    "qwen2": ({"output.weight": ([1], [1]), "output_norm.weight": ([1], [2]), "blk.0.attn_q.bias": ([4], range(4)), "blk.0.attn_norm.weight": ([1], [3])},
+              {"lm_head.weight": [1], "model.norm.weight": [2], "model.layers.0.self_attn.q_proj.bias": [0, 1, 2, 3],
+               "model.layers.0.input_layernorm.weight": [3]}),
+    "qwen3": ({"blk.0.attn_q_norm.weight": ([1], [1]), "blk.0.attn_k_norm.weight": ([1], [2]), "blk.0.ffn_down.weight": ([1], [3])},
+              {"model.layers.0.self_attn.q_norm.weight": [1], "model.layers.0.self_attn.k_norm.weight": [2],
+               "model.layers.0.mlp.down_proj.weight": [3]}),
+    "qwen3moe": ({"blk.0.ffn_gate_exps.weight": ([1, 1, 1], [1]), "blk.0.ffn_up_exps.weight": ([1, 1, 1], [2]), "blk.0.attn_k_norm.weight": ([1], [3])},
+                 {"model.layers.0.mlp.experts.gate_up_proj": [1, 2], "model.layers.0.self_attn.k_norm.weight": [3]}),
+    "strange": ({"blk.0.attn_q.weight": ([1], [1])}, {"blk.0.attn_q.weight": [1]}),
+}
+
+
 class QuantizeTest(unittest.TestCase):
     def setUp(self):
         self.root = tempfile.mkdtemp(prefix="weft-quantize.")
@@ -143,6 +181,30 @@ class QuantizeTest(unittest.TestCase):
                 self.write_gguf(f"w{i}")
             result = self.weft("dequantize", self.source, "-o", self.out, "--force", code=names[-1] == "b.gguf")
             self.assertIn("a.gguf, b.gguf" if names[-1] == "b.gguf" else f"{len(names)} tensors became {len(names)}", result.stderr)
+
+    def convert_gguf(self, architecture, tensors, numbers, code=0):
+        with open(self.gguf_file, "wb") as file:
+            file.write(gguf_model(architecture, tensors, numbers))
+        return self.weft("convert", self.gguf_file, "--dequantize", "-o", self.out, "--force", code=code)
+
+    def test_names_of_gguf(self):
+        for architecture, (tensors, expected) in GGUF_MODELS.items():
+            with self.subTest(architecture=architecture):
+                result = self.convert_gguf(architecture, tensors, {"attention.head_count": 2, "attention.head_count_kv": 1})
+                self.assertEqual("no rules are known" in result.stderr, architecture == "strange")
+                self.weft("convert", self.out, "--open", "-o", self.back + ".safetensors", "--force")
+                with open(self.back + ".safetensors", "rb") as file:
+                    content = file.read()
+                start = 8 + struct.unpack("<Q", content[:8])[0]
+                found = {name: [struct.unpack("<f", content[start + i:start + i + 4])[0] for i in range(*entry["data_offsets"], 4)]
+                         for name, entry in json.loads(content[8:start]).items() if name != "__metadata__"}
+                self.assertEqual(found, expected)
+
+    def test_heads_of_gguf(self):
+        tensors = GGUF_MODELS["llama"][0]
+        self.assertIn("llama.attention.head_count", self.convert_gguf("llama", tensors, {}, code=1).stderr)
+        # Keys have as many heads as queries where nothing is said of them: one here, whose halves are the rows 0 and 2, 1 and 3.
+        self.convert_gguf("llama", {"blk.0.attn_k.weight": ([4, 1], range(4))}, {"attention.head_count": 1})
 
     def test_gguf_tensor_with_a_name_of_metadata(self):
         self.write_gguf("format")

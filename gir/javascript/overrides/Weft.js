@@ -9,6 +9,13 @@ const ARRAYS = {
     U64: BigUint64Array, I64: BigInt64Array, F32: Float32Array, F64: Float64Array, F16: Uint16Array, BF16: Uint16Array,
 };
 
+function makeArray(dtype, bytes) {
+    const codes = bytes.toArray();
+    const ArrayType = ARRAYS[dtype] ?? Uint8Array;
+
+    return new ArrayType(codes.buffer, codes.byteOffset, codes.byteLength / ArrayType.BYTES_PER_ELEMENT);
+}
+
 function _init() {
     const Weft = this;
 
@@ -71,9 +78,25 @@ function _init() {
 
     // The elements as a flat typed array.
     Weft.Tensor.prototype.toArray = function () {
-        const bytes = this.read(null).toArray();
-        const ArrayType = ARRAYS[Weft.dtype_get_name(this.get_dtype())] ?? Uint8Array;
+        return makeArray(Weft.dtype_get_name(this.get_dtype()), this.read(null));
+    };
 
-        return new ArrayType(bytes.buffer, bytes.byteOffset, bytes.byteLength / ArrayType.BYTES_PER_ELEMENT);
+    // Tensors by name as flat typed arrays over one arena, without a copy; `arena` is optional. `loaded(name)` is called when
+    // all of a tensor is there, in no certain order.
+    Weft.Loader.prototype.loadArrays = function ({arena = null, loaded = null, cancellable = null} = {}) {
+        const layout = this.prepare(cancellable);
+        const outputs = layout.get_outputs();
+        const memory = arena ?? Weft.Arena.new(layout.get_n_bytes());
+        const arrays = {};
+
+        this.set_loaded_func(loaded === null ? null : (_loader, name) => loaded(name));
+        this.load_into(memory, cancellable);
+        for (let position = 0; position < outputs.get_n_tensors(); position++) {
+            const tensor = outputs.get_tensor(position);
+
+            arrays[outputs.get_name(position)] = makeArray(Weft.dtype_get_name(tensor.get_dtype()),
+                memory.get_bytes(layout.get_offset(position), tensor.get_n_bytes()));
+        }
+        return arrays;
     };
 }

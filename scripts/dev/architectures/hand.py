@@ -271,6 +271,23 @@ for prefix, extents in (("OneFormer", ("conv_dim", "mask_dim", "strides")), ("Ma
         ],
     }
 
+def stage_norms(norm, argument, width):
+    """A norm for each stage that is asked for, under the stage's name; width of stage k, of which 0 is the stem."""
+    return {"name": "hidden_states_norms", "module": {"class": "ModuleDict", "children": [
+        {"name": f"stage{k}" if k else "stem", "module": norm, "with": {argument: width(max(k - 1, 0))}, "if": f"'{f'stage{k}' if k else 'stem'}' in out_features"} for k in range(9)]}}
+
+
+for prefix, parts, norms in (
+    ("Swin", [{"name": "swin", "module": "@SwinModel", "with": {"add_pooling_layer": "False"}}], stage_norms("LayerNorm", "normalized_shape", lambda k: f"embed_dim * {2 ** k}")),
+    ("Dinat", [{"name": "embeddings", "module": "@DinatEmbeddings"}, {"name": "encoder", "module": "@DinatEncoder"}],
+     stage_norms("LayerNorm", "normalized_shape", lambda k: f"embed_dim * {2 ** k}")),
+    ("Hiera", [{"name": "embeddings", "module": "@HieraEmbeddings", "with": {"is_mae": "False"}}, {"name": "encoder", "module": "@HieraEncoder"}],
+     stage_norms("LayerNorm", "normalized_shape", lambda k: f"int(embed_dim * embed_dim_multiplier ** {k})")),
+    *((p, [{"name": "embeddings", "module": f"@{p}Embeddings"}, {"name": "encoder", "module": f"@{p}Encoder"}], stage_norms(f"@{p}LayerNorm", "normalized_shape", lambda k: f"hidden_sizes[{k}]"))
+      for p in ("ConvNext", "ConvNextV2")),
+):
+    HAND[prefix + "Backbone"] = {"class": prefix + "Backbone", "children": [*parts, norms]}
+
 # Masks are halved until one pixel stands for a whole total stride.
 DOWNSAMPLINGS = "len([k for k in range(1, 16) if mask_downsampler_stride ** k <= mask_downsampler_total_stride])"
 for prefix in ("Sam3TrackerVideo", "Sam2Video", "EdgeTamVideo"):
@@ -332,7 +349,7 @@ HAND["MaskFormerLoss"] = {  # its matcher is the model's own
 HAND["OneFormerLoss"] = {
     "class": "OneFormerLoss",
     "arguments": ["num_classes", "contrastive_temperature"],
-    "tensors": [{"name": "logit_scale", "shape": [], "if": "contrastive_temperature is not None"}, {"name": "empty_weight", "shape": ["num_classes + 1"], "buffer": True}],
+    "tensors": [{"name": "logit_scale", "shape": [], "dtype": "float64", "if": "contrastive_temperature is not None"}, {"name": "empty_weight", "shape": ["num_classes + 1"], "buffer": True}],
 }
 HAND["MaskFormerModel"] = {
     "class": "MaskFormerModel",
@@ -360,6 +377,7 @@ def projection(width, channels, kernel, more):
 
 def detr_with_projections(prefix, label_embedding):
     """RT-DETR and what was made of it: one projection for each stage of the backbone and one for each level of the decoder."""
+    labels = "num_labels" if label_embedding else "num_labels + 1"
     return {
         "class": prefix + "Model",
         "children": [
@@ -367,7 +385,7 @@ def detr_with_projections(prefix, label_embedding):
             {"name": "encoder_input_proj", "repeat": "len(backbone_config.out_indices)", "index": "i",
              "module": projection("encoder_hidden_dim", "([backbone_config.embedding_size] + backbone_config.hidden_sizes)[backbone_config.out_indices[i]]", 1, {})},
             {"name": "encoder", "module": f"@{prefix}HybridEncoder"},
-            *([] if label_embedding else [{"name": "denoising_class_embed", "module": "Embedding", "with": {"num_embeddings": "num_labels + 1", "embedding_dim": "d_model"}, "if": "num_denoising > 0"}]),
+            {"name": "denoising_class_embed", "module": "Embedding", "with": {"num_embeddings": labels, "embedding_dim": "d_model"}, "if": "num_denoising > 0"},
             {"name": "weight_embedding", "module": "Embedding", "with": {"num_embeddings": "num_queries", "embedding_dim": "d_model"}, "if": "learn_initial_query"},
             {"name": "enc_output", "module": {"class": "Sequential", "children": [linear("0", "d_model", "d_model", "True"), {"name": "1", "module": "LayerNorm", "with": {"normalized_shape": "d_model"}}]}},
             linear("enc_score_head", "d_model", "num_labels", "True"),
@@ -377,7 +395,7 @@ def detr_with_projections(prefix, label_embedding):
                                   "1 if i < len(decoder_in_channels) else 3",
                                   {"stride": "1 if i < len(decoder_in_channels) else 2", "padding": "0 if i < len(decoder_in_channels) else 1"})},
             {"name": "decoder", "module": f"@{prefix}Decoder"},
-            *([{"name": "denoising_class_embed", "module": "Embedding", "with": {"num_embeddings": "num_labels", "embedding_dim": "d_model"}}] if label_embedding else []),
+            *([{"name": "denoising_class_embed", "module": "Embedding", "with": {"num_embeddings": labels, "embedding_dim": "d_model"}, "if": "num_denoising <= 0"}] if label_embedding else []),
         ],
     }
 

@@ -57,14 +57,17 @@ class Tensor(Weft.Tensor):
             if wanted == Weft.Dtype.INVALID:
                 raise ValueError(f"'{dtype}' is no dtype")
             tensor = self.cast(wanted)
-        array_dtype = _NUMPY_DTYPES.get(tensor.dtype)
-        shape = tensor.shape if array_dtype is not None else (tensor.get_n_bytes(),)
         if tensor.get_n_bytes() == 0:
-            array = numpy.empty(shape, array_dtype or "u1")
+            array = tensor._view(numpy.empty(0, "u1"))
         else:
-            array = numpy.frombuffer(_buffer_of(tensor.read(None)), array_dtype or "u1").reshape(shape)
+            array = tensor._view(numpy.frombuffer(_buffer_of(tensor.read(None)), "u1"))
         array.flags.writeable = False
         return array
+
+    def _view(self, codes):
+        """Bytes as an array of the tensor's dtype and shape."""
+        dtype = _NUMPY_DTYPES.get(self.dtype)
+        return codes if dtype is None else codes.view(dtype).reshape(self.shape)
 
     def __getitem__(self, index):
         """`tensor[2, 0:8]`: still lazy, and reading it reads only what it keeps. Steps are not for it."""
@@ -88,6 +91,13 @@ class Tensor(Weft.Tensor):
     def __array__(self, dtype=None):
         array = self.numpy()
         return array if dtype is None else array.astype(dtype)
+
+    def __dlpack__(self, **arguments):
+        """For `torch.from_dlpack` and its like, which want memory that may be written to. Codes come as with `numpy()`."""
+        return self.numpy().copy().__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return 1, 0  # the processor's memory
 
     def __repr__(self):
         return f"<Weft.Tensor {self.dtype} {list(self.shape)}>"
@@ -284,28 +294,15 @@ class Weights(collections.abc.Mapping):
         return f"<Weft.Weights of {len(self)} tensors>"
 
 
-def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None,
-         is_open=False, fusion=None, plan_overrides=None):
-    """The weights of a checkpoint (a file, an index or a folder) as the runtime has them, read when touched.
-
-    convert: False gives them as they were published, and nothing below applies
-    dtype: a dtype to cast to, or "auto"
-    key_mapping: a mapping of patterns to their replacements, applied to names first
-    mapping: a file of rules to use instead of those that Weft has for the model
-    module_tree: a file that says what the runtime's model looks like
-    model_type: a model type to use instead of that of config.json
-    class_name: a class of the model's family to load into, instead of that of config.json
-    is_open: True does not look at what config.json says of names and shapes
-    fusion: a mapping of families of fusions to True, False or their options, instead of what config.json stores
-    plan_overrides: a file that says which modules are replaced, by path
-    """
-    checkpoint = Weft.Checkpoint.open(os.fspath(path), None)
-    if not convert:
-        return Weights(checkpoint.get_state_dict())
+def _make_options(dtype=None, key_mapping=None, mapping=None, module_tree=None, model_type=None, class_name=None, is_open=False,
+                  fusion=None, plan_overrides=None, dequantize=False, quantize=None, tp_size=1, ep_size=1, rank=0, parallel_plan=None):
     options = Weft.LoadOptions.new()
     options.set_model_type(model_type)
     options.set_class_name(class_name)
     options.set_flags(Weft.LoadFlags.OPEN if is_open else Weft.LoadFlags.NONE)
+    options.set_is_dequantized(dequantize)
+    if quantize is not None:
+        options.set_quantization(quantize, None)
     if dtype is not None:
         options.set_dtype(dtype)
     for source, target in dict(key_mapping or {}).items():
@@ -318,9 +315,96 @@ def load(path, *, convert=True, dtype=None, key_mapping=None, mapping=None, modu
         options.set_fusion_config(Json.from_string(json.dumps(fusion)), "fusion")
     if plan_overrides is not None:
         options.set_plan_overrides(Weft.PlanOverrides.load(os.fspath(plan_overrides)))
-    plan = Weft.LoadPlan.new(checkpoint, options)
+    options.set_parallel(tp_size, ep_size, rank)
+    if parallel_plan is not None:
+        options.set_parallel_plan(Weft.ParallelPlan.load(os.fspath(parallel_plan)))
+    return options
+
+
+def load(path, *, convert=True, **options):
+    """The weights of a checkpoint (a file, an index or a folder) as the runtime has them, read when touched.
+
+    convert: False gives them as they were published, and nothing below applies
+    dtype: a dtype to cast to, or "auto"
+    key_mapping: a mapping of patterns to their replacements, applied to names first
+    mapping: a file of rules to use instead of those that Weft has for the model
+    module_tree: a file that says what the runtime's model looks like
+    model_type: a model type to use instead of that of config.json
+    class_name: a class of the model's family to load into, instead of that of config.json
+    is_open: True does not look at what config.json says of names and shapes
+    fusion: a mapping of families of fusions to True, False or their options, instead of what config.json stores
+    plan_overrides: a file that says which modules are replaced, by path
+    dequantize: True makes packed weights dense
+    quantize: a scheme that dense weights are packed with
+    tp_size, ep_size, rank: what one rank of several holds: tensors are cut over tp_size ranks, experts spread over ep_size
+    parallel_plan: a file that says how tensors are cut, merged over the model's own plan
+    """
+    checkpoint = Weft.Checkpoint.open(os.fspath(path), None)
+    if not convert:
+        return Weights(checkpoint.get_state_dict())
+    plan = Weft.LoadPlan.new(checkpoint, _make_options(**options))
     plan.check()
     return Weights(plan.get_outputs())
 
 
-__all__ += ["Weights", "load"]
+class Loader(Weft.Loader):
+    """Loads a checkpoint into one stretch of memory: yours, or memory that comes with the arrays. `Weft.loader` makes one."""
+
+    @property
+    def n_bytes(self):
+        """How much memory it takes. The first look opens the checkpoint and plans the load."""
+        return self.prepare(None).get_n_bytes()
+
+    def load_arrays(self, memory=None, *, loaded=None, cancellable=None):
+        """A dict of names and arrays, which may be written to, over one stretch of memory, without a copy.
+
+        memory: what to load into: anything with a buffer that may be written to, such as an mmap, shared memory or an array,
+            of at least `n_bytes` bytes, beginning at a multiple of the alignment
+        loaded: called with the name of each tensor when all of it is there, in no certain order
+        cancellable: a Gio.Cancellable that stops the load
+        """
+        import numpy
+
+        layout = self.prepare(cancellable)
+        if memory is None:
+            arena = Weft.Arena.new(layout.get_n_bytes())
+            memory = _buffer_of(arena.get_bytes(0, layout.get_n_bytes())) if layout.get_n_bytes() > 0 else bytearray(0)
+            codes = numpy.frombuffer(memory, "u1")
+        else:
+            codes = numpy.frombuffer(memory, "u1")
+            if not codes.flags.writeable:
+                raise TypeError("the memory to load into may only be read")
+            arena = Weft.Arena.new_for_memory(codes.ctypes.data, codes.nbytes)
+        self.set_loaded_func(None if loaded is None else lambda _loader, name, _offset, _n_bytes, _: loaded(name), None)
+        self.load_into(arena, cancellable)
+        outputs, arrays = layout.get_outputs(), {}
+        for position in range(outputs.get_n_tensors()):
+            tensor, offset = outputs.get_tensor(position), layout.get_offset(position)
+            arrays[outputs.get_name(position)] = tensor._view(codes[offset:offset + tensor.get_n_bytes()])
+        return arrays
+
+
+Loader = override(Loader)
+_IO_BACKENDS = {"pread": Weft.IoBackend.PREAD, "mmap": Weft.IoBackend.MMAP, "direct": Weft.IoBackend.DIRECT}
+
+
+def loader(path, *, io="pread", alignment=64, queue=None, **options):
+    """A Weft.Loader of a checkpoint.
+
+    io: how files are read: "pread", "mmap" or "direct" (past the page cache)
+    alignment: what the offset of each tensor is a multiple of, in bytes
+    queue: how many reads are under way at once, and the bytes of one: (8, 1 << 20)
+
+    All options of `Weft.load` but `convert` apply.
+    """
+    if io not in _IO_BACKENDS:
+        raise ValueError(f"'{io}' is no way to read files; io is one of {', '.join(_IO_BACKENDS)}")
+    loader = Weft.Loader.new(os.fspath(path), _make_options(**options))
+    loader.set_io_backend(_IO_BACKENDS[io])
+    loader.set_alignment(alignment)
+    if queue is not None:
+        loader.set_queue(*queue)
+    return loader
+
+
+__all__ += ["Weights", "load", "Loader", "loader"]
