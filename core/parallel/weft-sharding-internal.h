@@ -29,10 +29,11 @@ typedef struct
   guint n_tensors;
 } WeftRankShare;
 
-/* @packed: (nullable): the packed weights among @tensors. @tree: (nullable): the model. @config: (nullable): its config. */
+/* @packed: (nullable): the packed weights among @tensors. @tree: (nullable): the model. @has_names: a rule may also be for a tensor that
+ * the model has and @tensors lack. @config: (nullable): its config. */
 WeftSharding *weft_sharding_new (WeftStateDict *tensors, WeftPackedWeights *packed, WeftParallelPlan *plan,
-                                 const WeftMesh *mesh, WeftModuleTree *tree, JsonNode *config,
-                                 GError **error);
+                                 const WeftMesh *mesh, WeftModuleTree *tree, gboolean has_names,
+                                 JsonNode *config, GError **error);
 void weft_sharding_free (WeftSharding *self);
 
 const WeftMesh *weft_sharding_get_mesh (WeftSharding *self);

@@ -554,7 +554,7 @@ add_patterns (GHashTable *patterns, const gchar *name)
 
 /* A rule of the user that fits no name would leave a tensor whole, on every rank. */
 static gboolean
-check_rules (WeftSharding *self, WeftPackedWeights *packed, GError **error)
+check_rules (WeftSharding *self, WeftPackedWeights *packed, gboolean has_names, GError **error)
 {
   g_autoptr (GHashTable) patterns = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   WeftStateDict *dense = packed != NULL ? weft_packed_weights_get_dense (packed) : NULL;
@@ -563,7 +563,7 @@ check_rules (WeftSharding *self, WeftPackedWeights *packed, GError **error)
     add_patterns (patterns, weft_state_dict_get_name (self->tensors, i));
   for (guint i = 0; dense != NULL && i < weft_state_dict_get_n_tensors (dense); i++)
     add_patterns (patterns, weft_state_dict_get_name (dense, i));
-  for (guint i = 0; self->tree != NULL && i < weft_module_tree_get_n_tensors (self->tree); i++)
+  for (guint i = 0; has_names && self->tree != NULL && i < weft_module_tree_get_n_tensors (self->tree); i++)
     add_patterns (patterns, weft_module_tree_get_tensor_name (self->tree, i));
   for (guint i = 0; i < weft_parallel_plan_get_n_rules (self->plan); i++)
     {
@@ -633,7 +633,8 @@ note_heads (WeftSharding *self)
 
 WeftSharding *
 weft_sharding_new (WeftStateDict *tensors, WeftPackedWeights *packed, WeftParallelPlan *plan,
-                   const WeftMesh *mesh, WeftModuleTree *tree, JsonNode *config, GError **error)
+                   const WeftMesh *mesh, WeftModuleTree *tree, gboolean has_names, JsonNode *config,
+                   GError **error)
 {
   g_autoptr (WeftSharding) self = g_new0 (WeftSharding, 1);
 
@@ -645,7 +646,8 @@ weft_sharding_new (WeftStateDict *tensors, WeftPackedWeights *packed, WeftParall
   self->entries = g_array_new (FALSE, TRUE, sizeof (Entry));
   g_array_set_clear_func (self->entries, clear_entry);
   self->notes = g_ptr_array_new_with_free_func (g_free);
-  if (!check_mesh (self, error) || !check_rules (self, packed, error) || !place_all (self, packed, error))
+  if (!check_mesh (self, error) || !check_rules (self, packed, has_names, error)
+      || !place_all (self, packed, error))
     return NULL;
   note_heads (self);
   return g_steal_pointer (&self);

@@ -9,6 +9,9 @@
 /* The newest version of the record that this library reads and the one it writes. */
 #define WEFT_PROVENANCE_VERSION 1
 
+/* What stands in its place, under the same name, in the folder of a rank. */
+#define WEFT_SLICE_FORMAT "weft-slice"
+
 /* A stage behind the conversions: what it took in, as far as a conversion met it, and how. */
 typedef struct
 {

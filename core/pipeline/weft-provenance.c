@@ -877,6 +877,13 @@ weft_provenance_load (const gchar *path, GError **error)
   if (root == NULL)
     return NULL;
   version = weft_json_lookup (root, "version");
+  if (g_strcmp0 (get_text (root, "format"), WEFT_SLICE_FORMAT) == 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+                   "%s: the folder holds what one rank of several does; join them first (`weft gather`)",
+                   path);
+      return NULL;
+    }
   if (g_strcmp0 (get_text (root, "format"), "weft-provenance") != 0 || version == NULL
       || !JSON_NODE_HOLDS_VALUE (version))
     {

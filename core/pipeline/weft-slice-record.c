@@ -8,7 +8,6 @@
 #include "pipeline/weft-output-private.h"
 #include "pipeline/weft-provenance-private.h"
 
-#define FORMAT "weft-slice"
 #define VERSION 1
 
 /* What the whole is made of, as it is recorded. */
@@ -176,7 +175,7 @@ weft_slice_record_write (WeftLoadPlan *plan, GCancellable *cancellable, GError *
   g_auto (Whole)
       whole = { g_ptr_array_new_with_free_func (g_free),
                 g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref), NULL, NULL, NULL };
-  g_autoptr (GString) json = g_string_new ("{\"format\": \"" FORMAT "\", \"version\": ");
+  g_autoptr (GString) json = g_string_new ("{\"format\": \"" WEFT_SLICE_FORMAT "\", \"version\": ");
   g_autoptr (WeftShardLayout) layout = NULL;
 
   if (is_cut_as_published (plan))
@@ -369,8 +368,8 @@ read_rank (WeftSliceRecord *self, JsonNode *root, const gchar *path, GError **er
   gint64 rank = get_number (weft_json_lookup (root, "rank"));
   gint64 world_size = get_number (weft_json_lookup (root, "world_size"));
 
-  if (g_strcmp0 (get_text (root, "format"), FORMAT) != 0)
-    return refuse (path, "'format' is not " FORMAT, error);
+  if (g_strcmp0 (get_text (root, "format"), WEFT_SLICE_FORMAT) != 0)
+    return refuse (path, "'format' is not " WEFT_SLICE_FORMAT, error);
   if (get_number (weft_json_lookup (root, "version")) != VERSION)
     return refuse (path, "'version' is not 1, which this Weft reads", error);
   if (rank < 0 || rank >= world_size || world_size > G_MAXINT)

@@ -143,8 +143,8 @@ weft_slice_stage_run (WeftLoadPlan *plan, GError **error)
     packed = find_packed (plan, &local_error);
   rules = local_error == NULL ? assemble_rules (plan, &model, &local_error) : NULL;
   if (local_error == NULL)
-    plan->sharding =
-        weft_sharding_new (plan->outputs, packed, rules, mesh, model.tree, plan->config, &local_error);
+    plan->sharding = weft_sharding_new (plan->outputs, packed, rules, mesh, model.tree, !keeps_names (plan),
+                                        plan->config, &local_error);
   if (local_error != NULL)
     {
       g_propagate_prefixed_error (error, g_steal_pointer (&local_error),
