@@ -265,7 +265,12 @@ weft_command_convert_ranks (WeftCommandCall *call, const WeftCommandDestination 
 
       own.output = path;
       if (!convert_once (&run, &own, quantization, is_dry_run, make_plan, error))
-        return WEFT_COMMAND_FAILED;
+        {
+          /* Goes only if it is empty: ranks that are whole stay. */
+          if (!is_dry_run)
+            (void) g_rmdir (destination->output);
+          return WEFT_COMMAND_FAILED;
+        }
     }
   json_node_set_array (root, results);
   if (call->is_json)

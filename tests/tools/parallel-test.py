@@ -29,6 +29,7 @@ REFUSED = [
     ("plan model --tp-size 2 --plan none.json", 1, "none.json"),
     ("plan model --ep-size 3", 1, "4 experts cannot be spread evenly over 3 ranks"),
     ("plan packed --tp-size 8", 1, "sizes that would do: 2, 4"),
+    ("convert packed --tp-size 8 -o out", 1, "sizes that would do: 2, 4"),
     ("gather model -o out", 1, "has no record (weft-provenance.json) of what it holds"),
     ("revert ranks/rank-00000-of-00002 -o out", 1, "join them first (`weft gather`)"),
     ("gather ranks/rank-00000-of-00002 -o out", 1, "1 of 2 ranks are given, give the others too"),
@@ -66,6 +67,7 @@ class ParallelTest(unittest.TestCase):
         for words, code, message in REFUSED:
             with self.subTest(words=words):
                 self.assertIn(message, self.run_weft(words, code).stderr)
+                self.assertFalse(os.path.exists(os.path.join(self.folder, "out")))
 
     def test_joined(self):
         """Whatever a rank's part is made of: a merge, a fusion, codes that are made on the way, codes that are there."""
