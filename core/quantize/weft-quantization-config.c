@@ -406,12 +406,16 @@ gboolean
 weft_quantization_config_check_entry (const gchar *entry, GError **error)
 {
   g_autoptr (GError) cause = NULL;
-  g_autoptr (GRegex) regex = is_expression (entry) ? compile_entry (entry, &cause) : NULL;
+  g_autoptr (GRegex) regex = NULL;
 
-  if (cause != NULL)
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "'%s' is no pattern of modules: %s", entry,
-                 cause->message);
-  return cause == NULL;
+  if (!is_expression (entry))
+    return TRUE;
+  regex = compile_entry (entry, &cause);
+  if (regex != NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "'%s' is no pattern of modules: %s", entry,
+               cause->message);
+  return FALSE;
 }
 
 /**

@@ -137,7 +137,6 @@ test_refused (void)
   g_auto (MadeFolders) folders = { 0 };
   g_autofree gchar *first = NULL;
   g_autofree gchar *second = NULL;
-  g_autofree gchar *path = NULL;
   g_autoptr (GPtrArray) twice = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr (GBytes) bytes = NULL;
   g_autofree guint8 *changed = NULL;
