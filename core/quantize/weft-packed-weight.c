@@ -377,7 +377,7 @@ weft_packed_weight_set_block (WeftPackedWeight *self, const gchar *role, gint64 
   WeftShape expected = self->shape;
   g_autofree gchar *expected_text = NULL;
   g_autofree gchar *found_text = NULL;
-  gint64 n_expected = 1;
+  gboolean is_single = TRUE;
 
   g_return_val_if_fail (part != NULL && rows >= 0 && columns >= 0, FALSE);
   for (guint i = 0; i < 2 && i < expected.rank; i++)
@@ -388,12 +388,12 @@ weft_packed_weight_set_block (WeftPackedWeight *self, const gchar *role, gint64 
       *dim = block == 0 ? 1 : *dim / block + (*dim % block != 0);
     }
   for (guint i = 0; i < expected.rank; i++)
-    n_expected *= expected.dims[i];
+    is_single = is_single && expected.dims[i] == 1;
   part->has_block = TRUE;
   part->rows = rows;
   part->columns = columns;
   if (weft_shape_equal (weft_tensor_get_shape (part->tensor), &expected)
-      || (n_expected == 1 && weft_tensor_get_n_elements (part->tensor) == 1))
+      || (is_single && weft_tensor_get_n_elements (part->tensor) == 1))
     return TRUE;
   expected_text = weft_shape_to_string (&expected);
   found_text = weft_shape_to_string (weft_tensor_get_shape (part->tensor));

@@ -193,6 +193,7 @@ class SamplesTest(unittest.TestCase):
         write(self.path("rank.py"), "import gi\ngi.require_version('Weft', '1.0')\nfrom gi.repository import Weft\n" + blocks("parallel.md", "python")[0])
         self.assertEqual(self.run_words(sys.executable, "rank.py"), "[16, 32] [32, 32]\n")
 
+    @unittest.skipIf(os.environ.get("SANITIZED"), "a program without the sanitizer cannot load a library that has it")
     def test_engine_in_c(self):
         write(self.path("engine.c"), blocks("load-into-an-engine.md", "c")[0])
         self.run_words("sh", "-ec", blocks("load-into-an-engine.md", "sh")[0])
