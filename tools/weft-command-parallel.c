@@ -17,7 +17,9 @@ parse_mesh (const gchar *text, GError **error)
 
       if (!g_ascii_string_to_unsigned (words[i], 10, 1, MAX_WORLD_SIZE, &size, NULL))
         {
-          weft_command_set_usage_error (error, "'%s' is no number of ranks; write 8, or a mesh as 2x4", text);
+          weft_command_set_usage_error (error,
+                                        "'%s' is no number of ranks, from 1 to %d; write 8, or a mesh as 2x4",
+                                        text, MAX_WORLD_SIZE);
           return NULL;
         }
       value = (guint) size;

@@ -186,7 +186,7 @@ const WeftCommandEntry weft_gather_command = {
   .summary = "Join what ranks hold into one checkpoint",
   .description =
       "RANK_DIR is a folder that `weft convert --tp-size` or `weft shard` wrote for one rank, or a folder in which all of them are "
-      "(rank-00000-of-0000N, ...). Each has recorded which slices of which tensors it holds, and what the files of the whole are: they come "
+      "(rank-00000-of-0000N, ...; of one N, and nothing that an interrupted run has left). Each has recorded which slices of which tensors it holds, and what the files of the whole are: they come "
       "out as if they had never been cut, byte for byte, so that `weft revert` goes on from there.\n\n"
       "A part of a tensor that no rank holds is an error; so are ranks that hold the same elements with different values.",
   .min_arguments = 1,

@@ -26,6 +26,7 @@ REFUSED = [
     ("convert model --tp-size 2 -o out.safetensors", 2, "name one rank to make a file"),
     ("shard model -o out", 2, "how many ranks there are is needed"),
     ("shard model -n 2x -o out", 2, "'2x' is no number of ranks"),
+    ("shard model -n 99999 -o out", 2, "'99999' is no number of ranks, from 1 to 65536"),
     ("gather model", 2, "where the whole goes is needed"),
     ("plan model --tp-size 2 --tp-rank 2", 1, "there is no rank 2 among 2"),
     ("plan model --tp-size 2 --ep-size 3", 1, "experts over 3 ranks and tensors over 2 do not make one mesh"),
