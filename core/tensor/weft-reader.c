@@ -513,8 +513,8 @@ fill_pointwise_band (WeftReader *self, const WeftPiece *piece, guint8 *origin, G
   return ok;
 }
 
-static gboolean
-read_region (WeftReader *self, WeftTensor *tensor, const WeftRegion *region, guint8 *buffer, GError **error)
+static WeftTensor *
+slice_region (WeftTensor *tensor, const WeftRegion *region, GError **error)
 {
   g_autoptr (WeftTensor) part = weft_tensor_ref (tensor);
 
@@ -523,11 +523,33 @@ read_region (WeftReader *self, WeftTensor *tensor, const WeftRegion *region, gui
       WeftTensor *cut = weft_tensor_slice (part, (gint) i, region->start[i], region->extent[i], error);
 
       if (cut == NULL)
-        return FALSE;
+        return NULL;
       weft_tensor_unref (part);
       part = cut;
     }
-  return weft_reader_read_tensor (self, part, buffer, error);
+  return g_steal_pointer (&part);
+}
+
+/* Whether kernels take elements at an address, which may have any dtype. */
+static gboolean
+is_aligned (gconstpointer address)
+{
+  return GPOINTER_TO_SIZE (address) % G_ALIGNOF (gdouble) == 0;
+}
+
+/* The elements of a tensor that lie in memory as a kernel wants them: dense and aligned. NULL: they have to be read. */
+static gpointer
+peek_elements (WeftTensor *tensor)
+{
+  WeftPiece piece;
+  guint8 *elements;
+
+  if (tensor->layout.n_pieces != 1 || tensor->layout.pieces[0].base->kind != WEFT_BASE_MEMORY)
+    return NULL;
+  weft_layout_get_piece (&tensor->layout, 0, &piece);
+  elements = (guint8 *) g_bytes_get_data (piece.base->bytes, NULL)
+             + (gsize) piece.source * weft_dtype_get_unit_bytes (tensor->dtype);
+  return is_run (&piece) && is_aligned (elements) ? elements : NULL;
 }
 
 static gint64
@@ -563,6 +585,22 @@ check_input_region (const WeftKernel *kernel, guint input, WeftTensor *tensor, c
   return is_inside;
 }
 
+/* Finds or reads the box of @tensor that @input says. */
+static gboolean
+read_input (WeftReader *self, WeftTensor *tensor, WeftKernelView *input, GError **error)
+{
+  g_autoptr (WeftTensor) part = slice_region (tensor, &input->region, error);
+
+  if (part == NULL)
+    return FALSE;
+  input->n_elements = count_region (&input->region);
+  input->elements = peek_elements (part);
+  if (input->elements != NULL)
+    return TRUE;
+  input->elements = take_scratch (self, MAX (1, count_bytes (input->dtype, input->n_elements)));
+  return weft_reader_read_tensor (self, part, input->elements, error);
+}
+
 static gboolean
 run_kernel (WeftReader *self, const WeftBase *base, const WeftRegion *region, guint8 *output, GError **error)
 {
@@ -581,12 +619,8 @@ run_kernel (WeftReader *self, const WeftBase *base, const WeftRegion *region, gu
       inputs[i].region = *region;
       if (kernel->get_input_region != NULL)
         kernel->get_input_region (base->kernel.params, i, region, &inputs[i].region);
-      ok = check_input_region (kernel, i, tensor, &inputs[i].region, error);
-      if (!ok)
-        break;
-      inputs[i].n_elements = count_region (&inputs[i].region);
-      inputs[i].elements = take_scratch (self, MAX (1, count_bytes (inputs[i].dtype, inputs[i].n_elements)));
-      ok = read_region (self, tensor, &inputs[i].region, inputs[i].elements, error);
+      ok = check_input_region (kernel, i, tensor, &inputs[i].region, error)
+           && read_input (self, tensor, &inputs[i], error);
     }
   if (ok && kernel->get_scratch_bytes != NULL)
     scratch = take_scratch (self, MAX (1, kernel->get_scratch_bytes (base->kernel.params, region)));
@@ -749,7 +783,7 @@ takes_whole_region (const WeftPiece *piece, gint64 n_units, const guint8 *target
 {
   gint64 stride = 1;
 
-  if (GPOINTER_TO_SIZE (target) % G_ALIGNOF (gdouble) != 0)
+  if (!is_aligned (target))
     return FALSE;
   for (guint i = piece->n_loops; i-- > 0; stride *= piece->loops[i].extent)
     if (piece->loops[i].destination != stride || piece->loops[i].source != stride)
