@@ -758,7 +758,8 @@ carry_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext 
                   WeftOpContext *published_facts, GError **error)
 {
   g_autoptr (GError) local_error = NULL;
-  g_autoptr (GPtrArray) carried = weft_carry (self->packed, conversion, model, keeps_names (self), &local_error);
+  g_autoptr (GPtrArray) carried =
+      weft_carry (self->packed, conversion, model, keeps_names (self), &local_error);
   gboolean ok = TRUE;
 
   /* It stays the one that its name leads to. */
