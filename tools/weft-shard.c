@@ -67,7 +67,8 @@ const WeftCommandEntry weft_shard_command = {
       "dimension of a mesh, cuts one tensor.\n\n"
       "A rule that is for no tensor is an error. Packed weights are cut at the edges of their blocks, their scales with them. Experts in "
       "tensors of their own belong to ranks by their numbers.\n\n"
-      "Each output is a checkpoint with the other files of DIR, and records what it holds; `weft gather` joins them.",
+      "Without --rank the folders of all ranks appear together in DST when all are complete; --resume keeps those that an interrupted run has "
+      "completed. Each output is a checkpoint with the other files of DIR, and records what it holds; `weft gather` joins them.",
   .min_arguments = 1,
   .max_arguments = 1,
   .options = shard_options,

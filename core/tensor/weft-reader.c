@@ -4,10 +4,16 @@
 #include "tensor/weft-arithmetic-private.h"
 #include "tensor/weft-cast-private.h"
 #include "tensor/weft-copy-private.h"
-#include "tensor/weft-file-private.h"
 
 #include <limits.h>
 #include <string.h>
+
+/* Rows of a source go straight to where they belong if they are at least as long; shorter ones cost the kernel more than a
+ * second copy. */
+#define MIN_ROW_BYTES 1024
+/* As many as one call takes, and how many runs wait for a flush at most. */
+#define MAX_VECTORS 1024
+#define MAX_RUNS (16 * 1024)
 
 typedef struct
 {
@@ -97,14 +103,25 @@ compare_runs (gconstpointer a, gconstpointer b)
   return (run_a->offset > run_b->offset) - (run_a->offset < run_b->offset);
 }
 
+/* Runs mostly come as they stand in the file. */
+static void
+sort_runs (GArray *runs)
+{
+  for (guint i = 1; i < runs->len; i++)
+    if (compare_runs (&g_array_index (runs, Run, i - 1), &g_array_index (runs, Run, i)) > 0)
+      {
+        g_array_sort (runs, compare_runs);
+        return;
+      }
+}
+
 gboolean
 weft_reader_flush (WeftReader *self, GError **error)
 {
-  struct iovec vectors[512];
-  guint8 hole[WEFT_HOLE_BYTES];
+  struct iovec vectors[MAX_VECTORS];
   guint i = 0;
 
-  g_array_sort (self->runs, compare_runs);
+  sort_runs (self->runs);
   while (i < self->runs->len)
     {
       const Run *run = &g_array_index (self->runs, Run, i);
@@ -120,7 +137,7 @@ weft_reader_flush (WeftReader *self, GError **error)
               || (n_vectors > 0 && run->offset > end && run->offset - end >= self->hole_bytes))
             break;
           if (run->offset > end)
-            vectors[n_vectors++] = (struct iovec){ hole, run->offset - end };
+            vectors[n_vectors++] = (struct iovec){ NULL, run->offset - end };
           vectors[n_vectors++] = (struct iovec){ run->destination, run->n_bytes };
           end = run->offset + run->n_bytes;
           self->counters.n_bytes_kept += run->n_bytes;
@@ -235,6 +252,49 @@ get_rounds_within (const WeftPiece *piece, gsize unit_bytes, gsize limit)
   return outer.source > 0 ? ((gint64) (limit / unit_bytes) - 1 - reach) / outer.source + 1 : G_MAXINT64;
 }
 
+/* Whether a piece consists of rows that are worth a run each, none of them wanted twice. */
+static gboolean
+has_long_rows (const WeftPiece *piece, gsize unit_bytes)
+{
+  const WeftLoop *inner = &piece->loops[piece->n_loops - 1];
+
+  for (guint i = 0; i + 1 < piece->n_loops; i++)
+    if (piece->loops[i].source < inner->extent)
+      return FALSE;
+  return inner->destination == 1 && inner->source == 1 && (gsize) inner->extent * unit_bytes >= MIN_ROW_BYTES;
+}
+
+static void
+add_rows (WeftReader *self, const WeftPiece *piece, guint8 *origin)
+{
+  gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
+  guint64 offset = piece->base->file.offset + (guint64) piece->source * unit_bytes;
+  guint n_outer = piece->n_loops - 1;
+  gsize row_bytes = (gsize) piece->loops[n_outer].extent * unit_bytes;
+  gint64 index[WEFT_MAX_LOOPS] = { 0 };
+  gboolean is_done = FALSE;
+
+  while (!is_done)
+    {
+      gint64 destination = 0, source = 0;
+
+      for (guint i = 0; i < n_outer; i++)
+        {
+          destination += index[i] * piece->loops[i].destination;
+          source += index[i] * piece->loops[i].source;
+        }
+      weft_reader_add_run (self, piece->base->file.file, offset + (guint64) source * unit_bytes,
+                           origin + (gsize) destination * unit_bytes, row_bytes);
+      is_done = TRUE;
+      for (guint i = n_outer; is_done && i-- > 0;)
+        {
+          is_done = ++index[i] == piece->loops[i].extent;
+          if (is_done)
+            index[i] = 0;
+        }
+    }
+}
+
 static gboolean
 fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
 {
@@ -256,6 +316,11 @@ fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError
   if (span > self->limit)
     return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
                            fill_from_file, error);
+  if (has_long_rows (piece, unit_bytes))
+    {
+      add_rows (self, piece, origin);
+      return self->runs->len < MAX_RUNS || weft_reader_flush (self, error);
+    }
   vector.iov_base = take_scratch (self, span);
   band = vector.iov_base;
   ok = weft_file_read_vectors (file, offset, &vector, 1, &self->counters.n_bytes_read, error);
