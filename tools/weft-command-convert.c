@@ -172,6 +172,8 @@ convert_once (Run *run, const WeftCommandDestination *destination,
               const WeftCommandQuantization *quantization, gboolean is_dry_run, WeftCommandMakePlan make_plan,
               GError **error)
 {
+  const gboolean has_error_report =
+      quantization->error_report != NULL && !is_dry_run && weft_command_speaks (run->call);
   WeftTransferOptions transfer_options;
   g_autoptr (WeftLoadPlan) plan = NULL;
   g_autoptr (WeftSafetensorsSink) sink = NULL;
@@ -179,6 +181,8 @@ convert_once (Run *run, const WeftCommandDestination *destination,
 
   /* A wrong command line is told before anything is opened. */
   if (!weft_command_read_threads (destination, run->call, &transfer_options, error))
+    return FALSE;
+  if (has_error_report && !weft_command_check_errors (quantization->error_report, destination->output, error))
     return FALSE;
   if (!is_dry_run)
     {
@@ -192,7 +196,7 @@ convert_once (Run *run, const WeftCommandDestination *destination,
   run->plan = plan;
   run->sink = sink;
   ok = is_dry_run ? check_only (run, destination, error) : write_output (run, destination, error);
-  if (ok && !is_dry_run && quantization->error_report != NULL && weft_command_speaks (run->call))
+  if (ok && has_error_report)
     {
       ok = weft_command_write_errors (plan, quantization->error_report, run->call, error);
       if (!ok)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "weft-command-errors.h"
 
+#include <errno.h>
+#include <glib/gstdio.h>
 #include <math.h>
 
 #include "base/weft-json.h"
@@ -13,15 +15,22 @@
 #define MARGIN 24
 /* The longest bar, if no error is larger. */
 #define LEAST_SCALE_DB 20.0
+#define NOT_FINITE "not finite"
 
 typedef struct
 {
   const gchar *name;
   gdouble max_abs;
   gdouble relative_rms;
-  /* Infinite for a weight that comes back exactly. */
+  /* Infinite for a weight that comes back exactly, and infinitely far below 0 for one with a value that is not finite. */
   gdouble sqnr;
 } Row;
+
+static gboolean
+is_finite (const Row *row)
+{
+  return isfinite (row->max_abs);
+}
 
 static GArray *
 measure (WeftLoadPlan *plan, WeftCommandCall *call, GError **error)
@@ -68,7 +77,7 @@ make_table (GArray *rows)
       g_string_append_printf (text, "%-64s", row->name);
       append_number (text, " ", "%12.4g", row->max_abs, "");
       append_number (text, " ", "%12.4g", row->relative_rms, "");
-      append_number (text, " ", "%10.2f", row->sqnr, "\n");
+      append_number (text, " ", "%10.2f", row->sqnr, is_finite (row) ? "\n" : "  " NOT_FINITE "\n");
     }
   return g_string_free (text, FALSE);
 }
@@ -96,7 +105,8 @@ make_json (GArray *rows)
       weft_json_append_text (text, row->name, FALSE);
       append_member (text, ", \"max_abs\": ", "%.9g", row->max_abs, "");
       append_member (text, ", \"relative_rms\": ", "%.9g", row->relative_rms, "");
-      append_member (text, ", \"sqnr_db\": ", "%.6g", row->sqnr, "}");
+      append_member (text, ", \"sqnr_db\": ", "%.6g", row->sqnr, "");
+      g_string_append (text, is_finite (row) ? ", \"is_finite\": true}" : ", \"is_finite\": false}");
     }
   g_string_append (text, "\n]\n");
   return g_string_free (text, FALSE);
@@ -106,7 +116,7 @@ static void
 append_bar (GString *text, const Row *row, guint i, gdouble scale_db)
 {
   guint y = MARGIN + i * (BAR_HEIGHT + BAR_GAP);
-  gdouble shown = isnan (row->sqnr) ? 0 : CLAMP (row->sqnr, 0, scale_db);
+  gdouble shown = CLAMP (row->sqnr, 0, scale_db);
   g_autofree gchar *name = g_markup_escape_text (row->name, -1);
 
   g_string_append_printf (text, "<text x=\"%d\" y=\"%u\" text-anchor=\"end\">%s</text>\n", NAME_WIDTH - 8,
@@ -115,7 +125,10 @@ append_bar (GString *text, const Row *row, guint i, gdouble scale_db)
   append_number (text, "", "%.1f", shown / scale_db * PLOT_WIDTH, "\" fill=\"#4878a8\"/>\n");
   g_string_append_printf (text, "<text y=\"%u\" x=\"", y + BAR_HEIGHT - 3);
   append_number (text, "", "%.1f", NAME_WIDTH + shown / scale_db * PLOT_WIDTH + 6, "\">");
-  append_number (text, "", "%.2f", row->sqnr, "</text>\n");
+  if (is_finite (row))
+    append_number (text, "", "%.2f", row->sqnr, "</text>\n");
+  else
+    g_string_append (text, NOT_FINITE "</text>\n");
 }
 
 static gchar *
@@ -138,6 +151,28 @@ make_plot (GArray *rows)
     append_bar (text, &g_array_index (rows, Row, i), i, scale_db);
   g_string_append (text, "</svg>\n");
   return g_string_free (text, FALSE);
+}
+
+gboolean
+weft_command_check_errors (const gchar *path, const gchar *output, GError **error)
+{
+  g_autofree gchar *folder = output != NULL ? g_strconcat (output, G_DIR_SEPARATOR_S, NULL) : NULL;
+  gboolean is_new = !g_file_test (path, G_FILE_TEST_EXISTS);
+  FILE *file;
+
+  if (folder != NULL && g_str_has_prefix (path, folder))
+    return TRUE;
+  file = fopen (path, "ab");
+  if (file == NULL)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: the error report cannot be written: %s", path,
+                   g_strerror (errno));
+      return FALSE;
+    }
+  fclose (file);
+  if (is_new)
+    (void) g_remove (path);
+  return TRUE;
 }
 
 gboolean

@@ -51,17 +51,9 @@ add_packed (WeftLoadPlan *plan, WeftPackedWeight *weight, WeftStateDict *outputs
   for (guint i = 0; i < weft_packed_weight_get_n_parts (weight); i++)
     {
       const gchar *role = weft_packed_weight_get_role (weight, i);
-      g_autofree gchar *key =
-          weft_quantizer_dup_key (plan->quantizer, weft_packed_weight_get_name (weight), role);
 
-      if (key == NULL)
-        {
-          g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "%s has no name for the %s of '%s'",
-                       weft_quantizer_get_name (plan->quantizer), role, weft_packed_weight_get_name (weight));
-          return FALSE;
-        }
-      if (!add_part (plan, outputs, conversions, key, weft_packed_weight_get_tensor (weight, role),
-                     conversion, error))
+      if (!add_part (plan, outputs, conversions, weft_packed_weight_get_key (weight, role),
+                     weft_packed_weight_get_tensor (weight, role), conversion, error))
         return FALSE;
     }
   return TRUE;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plugin/weft-plugin-registry.h"
+#include "quantize/weft-finite-private.h"
 #include "quantize/weft-packed-weight-private.h"
 #include "quantize/weft-quantization-config-internal.h"
 
@@ -685,74 +686,80 @@ weft_quantizer_dequantize (WeftQuantizer *self, WeftPackedWeight *weight, WeftDt
  * @self: a quantizer
  * @weight: a weight with its dense values
  *
- * Returns: whether it is to be quantised
+ * Returns: whether it is to be quantised: it has elements, of a floating dtype of 16 bits or more, and the method takes it
  * Since: 1.0
  */
 gboolean
 weft_quantizer_is_eligible (WeftQuantizer *self, WeftPackedWeight *weight)
 {
-  WeftDtype dtype = weft_tensor_get_dtype (weft_packed_weight_get_dense (weight));
+  WeftTensor *dense = weft_packed_weight_get_dense (weight);
+  WeftDtype dtype = weft_tensor_get_dtype (dense);
 
-  return (dtype == WEFT_DTYPE_F64 || dtype == WEFT_DTYPE_F32 || dtype == WEFT_DTYPE_F16
+  return weft_tensor_get_n_elements (dense) > 0
+         && (dtype == WEFT_DTYPE_F64 || dtype == WEFT_DTYPE_F32 || dtype == WEFT_DTYPE_F16
           || dtype == WEFT_DTYPE_BF16)
          && WEFT_QUANTIZER_GET_IFACE (self)->is_eligible (self, weight);
 }
 
 /* The parts as they will be found: under the names that they are written with. */
-static void
-name_parts (WeftQuantizer *self, WeftPackedWeight *weight)
+static gboolean
+name_parts (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
 {
   for (guint i = 0; i < weft_packed_weight_get_n_parts (weight); i++)
     {
       const gchar *role = weft_packed_weight_get_role (weight, i);
       g_autofree gchar *key = weft_quantizer_dup_key (self, weft_packed_weight_get_name (weight), role);
 
+      if (key == NULL)
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "%s has no name for the %s of '%s'",
+                       weft_quantizer_get_name (self), role, weft_packed_weight_get_name (weight));
+          return FALSE;
+        }
       weft_packed_weight_set_key (weight, role, key);
     }
+  return TRUE;
 }
 
-/* Parts that round a row up to whole bytes or blocks would be read as a wider one. */
+/* Whether the dense weight can be made of the parts, on addresses. Parts that round a row up to whole bytes or blocks would be
+ * read as a wider one. */
 static gboolean
 check_way_back (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
 {
   const WeftShape *shape = weft_tensor_get_shape (weft_packed_weight_get_dense (weight));
   g_autofree gchar *shape_text = weft_shape_to_string (shape);
   g_autofree gchar *read_text = NULL;
+  g_autoptr (WeftTensor) values = NULL;
 
-  name_parts (self, weight);
-  if (!weft_quantizer_describe (self, weight, error))
+  if (!name_parts (self, weight, error) || !weft_quantizer_describe (self, weight, error))
     return FALSE;
   if (weft_packed_weight_is_packed (weight)
       && weft_shape_equal (weft_packed_weight_get_shape (weight), shape))
-    return TRUE;
+    {
+      values = weft_quantizer_dequantize (self, weight, weft_packed_weight_get_dtype (weight), error);
+      return values != NULL;
+    }
   read_text = weft_packed_weight_is_packed (weight)
                   ? weft_shape_to_string (weft_packed_weight_get_shape (weight))
                   : g_strdup ("a plain tensor");
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-               "%s: what '%s' of shape %s is packed to would be read as %s; --keep leaves it dense",
+               "%s: what '%s' of shape %s is packed to would be read as %s",
                weft_quantizer_get_name (self), weft_packed_weight_get_name (weight), shape_text, read_text);
   return FALSE;
 }
 
-/**
- * weft_quantizer_quantize:
- * @self: a quantizer
- * @weight: a weight with its dense values
- * @error: return location
- *
- * Sets the parts of a weight.
- *
- * Returns: whether it could be quantised
- * Errors: those of the method, after its name; %WEFT_ERROR_PLUGIN_CONTRACT if it sets no codes; %WEFT_ERROR_SHAPE if its
- *   parts would be read as a weight of another shape
- * Since: 1.0
- */
-gboolean
-weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
+static gboolean
+quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
 {
   GError *local_error = NULL;
-  gboolean ok = WEFT_QUANTIZER_GET_IFACE (self)->quantize (self, weight, &local_error);
+  g_autoptr (WeftTensor) finite =
+      weft_finite_tensor_new (weft_packed_weight_get_dense (weight), weft_packed_weight_get_name (weight), error);
+  gboolean ok;
 
+  if (finite == NULL)
+    return FALSE;
+  weft_packed_weight_set_dense (weight, finite);
+  ok = WEFT_QUANTIZER_GET_IFACE (self)->quantize (self, weight, &local_error);
   if (!check_weight_result (self, "quantize", weight, ok, local_error, error))
     return FALSE;
   if (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES) != NULL)
@@ -762,10 +769,45 @@ weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError *
   return FALSE;
 }
 
+/**
+ * weft_quantizer_quantize:
+ * @self: a quantizer
+ * @weight: a weight with its dense values
+ * @error: return location
+ *
+ * Sets the parts of a weight. Reading them fails where a dense value is not finite.
+ *
+ * Returns: whether it could be quantised
+ * Errors: those of the method, after its name; %WEFT_ERROR_PLUGIN_CONTRACT if it sets no codes; %WEFT_ERROR_UNSUPPORTED if
+ *   it has no name for a part; %WEFT_ERROR_SHAPE if its parts would be read as a weight of another shape
+ * Since: 1.0
+ */
+gboolean
+weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
+{
+  const gchar *name = weft_packed_weight_get_name (weight);
+  g_autofree gchar *path = weft_packed_weight_dup_module_path (weight);
+  GError *local_error = NULL;
+
+  if (quantize (self, weight, &local_error))
+    return TRUE;
+  /* A method that cannot take one of the stacked experts takes none of them. */
+  if (!g_error_matches (local_error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT))
+    {
+      gchar *message = g_strdup_printf ("%s; --keep '%s' leaves it dense", local_error->message,
+                                        strstr (name, "experts") != NULL ? "*experts*" : path);
+
+      g_free (local_error->message);
+      local_error->message = message;
+    }
+  g_propagate_error (error, local_error);
+  return FALSE;
+}
+
 /* Elements that are compared at a time. */
 #define MEASURE_ELEMENTS (256 * 1024)
 
-/* Sums over a weight. */
+/* Sums over a weight. A value that is not finite is an infinite error. */
 typedef struct
 {
   gdouble signal;
@@ -773,29 +815,55 @@ typedef struct
   gdouble max_abs;
 } Sums;
 
-static gboolean
-measure_band (WeftTensor *dense, WeftTensor *values, gint64 start, gint64 length, Sums *sums,
-              GCancellable *cancellable, GError **error)
+static void
+add_to_sums (Sums *sums, const gfloat *dense, const gfloat *values, gsize n)
 {
-  g_autoptr (WeftTensor) dense_band = weft_tensor_slice (dense, 0, start, length, error);
-  g_autoptr (WeftTensor) band =
-      dense_band != NULL ? weft_tensor_slice (values, 0, start, length, error) : NULL;
-  g_autoptr (GBytes) dense_bytes = band != NULL ? weft_tensor_read (dense_band, cancellable, error) : NULL;
-  g_autoptr (GBytes) bytes = dense_bytes != NULL ? weft_tensor_read (band, cancellable, error) : NULL;
-  const gfloat *a, *b;
-  gsize n_bytes;
+  for (gsize i = 0; i < n; i++)
+    {
+      gdouble difference = fabs ((gdouble) dense[i] - (gdouble) values[i]);
+
+      if (!isfinite (difference))
+        difference = INFINITY;
+      sums->signal += (gdouble) dense[i] * (gdouble) dense[i];
+      sums->noise += difference * difference;
+      sums->max_abs = MAX (sums->max_abs, difference);
+    }
+}
+
+static gboolean
+measure_band (WeftTensor *dense, WeftTensor *values, Sums *sums, GCancellable *cancellable, GError **error)
+{
+  g_autoptr (GBytes) dense_bytes = weft_tensor_read (dense, cancellable, error);
+  g_autoptr (GBytes) bytes = dense_bytes != NULL ? weft_tensor_read (values, cancellable, error) : NULL;
 
   if (bytes == NULL)
     return FALSE;
-  a = g_bytes_get_data (dense_bytes, &n_bytes);
-  b = g_bytes_get_data (bytes, NULL);
-  for (gsize i = 0; i < n_bytes / sizeof (gfloat); i++)
-    {
-      gdouble difference = (gdouble) a[i] - (gdouble) b[i];
+  add_to_sums (sums, g_bytes_get_data (dense_bytes, NULL), g_bytes_get_data (bytes, NULL),
+               g_bytes_get_size (bytes) / sizeof (gfloat));
+  return TRUE;
+}
 
-      sums->signal += (gdouble) a[i] * (gdouble) a[i];
-      sums->noise += difference * difference;
-      sums->max_abs = MAX (sums->max_abs, fabs (difference));
+/* Cuts along @axis, and along those after it where an index of it has too many elements. */
+static gboolean
+measure_bands (WeftTensor *dense, WeftTensor *values, guint axis, Sums *sums, GCancellable *cancellable,
+               GError **error)
+{
+  const gint64 n = weft_tensor_get_dim (dense, (gint) axis);
+  const gint64 n_of_index = weft_tensor_get_n_elements (dense) / MAX (1, n);
+  const gboolean is_last = n_of_index <= MEASURE_ELEMENTS || axis + 1 == weft_tensor_get_rank (dense);
+  const gint64 step = MAX (1, MEASURE_ELEMENTS / MAX (1, n_of_index));
+
+  for (gint64 at = 0; at < n; at += step)
+    {
+      const gint64 length = MIN (step, n - at);
+      g_autoptr (WeftTensor) dense_band = weft_tensor_slice (dense, (gint) axis, at, length, error);
+      g_autoptr (WeftTensor) band =
+          dense_band != NULL ? weft_tensor_slice (values, (gint) axis, at, length, error) : NULL;
+
+      if (band == NULL
+          || !(is_last ? measure_band (dense_band, band, sums, cancellable, error)
+                       : measure_bands (dense_band, band, axis + 1, sums, cancellable, error)))
+        return FALSE;
     }
   return TRUE;
 }
@@ -804,9 +872,10 @@ measure_band (WeftTensor *dense, WeftTensor *values, gint64 start, gint64 length
  * weft_quantizer_measure:
  * @self: a quantizer
  * @weight: a weight with its dense values and the parts that it was quantized to
- * @max_abs: (out): the largest difference of an element
+ * @max_abs: (out): the largest difference of an element; infinite if the parts stand for a value that is not finite
  * @relative_rms: (out): root of the mean square of the differences, over that of the values
- * @sqnr: (out): signal to quantization noise ratio in dB; infinite if there is no difference
+ * @sqnr: (out): signal to quantization noise ratio in dB; infinite if there is no difference, and infinitely far below 0 if
+ *   a difference is infinite
  * @cancellable: (nullable): stops the work
  * @error: return location
  *
@@ -823,7 +892,6 @@ weft_quantizer_measure (WeftQuantizer *self, WeftPackedWeight *weight, gdouble *
   g_autoptr (WeftTensor) dense =
       weft_tensor_cast (weft_packed_weight_get_dense (weight), WEFT_DTYPE_F32, error);
   g_autoptr (WeftTensor) values = NULL;
-  gint64 n_rows, step;
   Sums sums = { 0 };
 
   *max_abs = *relative_rms = *sqnr = 0;
@@ -832,11 +900,8 @@ weft_quantizer_measure (WeftQuantizer *self, WeftPackedWeight *weight, gdouble *
   values = weft_quantizer_dequantize (self, weight, WEFT_DTYPE_F32, error);
   if (values == NULL || weft_tensor_get_rank (dense) == 0)
     return values != NULL;
-  n_rows = weft_tensor_get_dim (dense, 0);
-  step = MAX (1, MEASURE_ELEMENTS / MAX (1, weft_tensor_get_n_elements (dense) / MAX (1, n_rows)));
-  for (gint64 row = 0; row < n_rows; row += step)
-    if (!measure_band (dense, values, row, MIN (step, n_rows - row), &sums, cancellable, error))
-      return FALSE;
+  if (!measure_bands (dense, values, 0, &sums, cancellable, error))
+    return FALSE;
   *max_abs = sums.max_abs;
   *relative_rms = sums.signal > 0 ? sqrt (sums.noise / sums.signal) : sums.noise > 0 ? INFINITY : 0;
   *sqnr = sums.noise > 0 ? 10 * log10 (sums.signal / sums.noise) : INFINITY;

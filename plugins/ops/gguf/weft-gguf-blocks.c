@@ -13,6 +13,7 @@
 #define F32_INFINITY 0x7f800000
 #define F16_INFINITY 0x7c00
 #define F16_SMALLEST_NORMAL 0x0400
+#define F16_LARGEST 65504.0f
 
 /* Numbers */
 
@@ -665,10 +666,20 @@ write_f16 (guint8 *bytes, gfloat value)
   bytes[1] = (guint8) ((sign | code) >> 8);
 }
 
+/* What F16 has no number for becomes its largest. */
+static gfloat
+limit_to_f16 (gfloat value)
+{
+  return CLAMP (value, -F16_LARGEST, F16_LARGEST);
+}
+
+/* So does one that is so small that there is no number for the reciprocal: in F16 it is 0. */
 static gfloat
 invert_scale (gfloat scale)
 {
-  return scale == 0 ? 0 : 1 / scale;
+  gfloat inverse = 1 / scale;
+
+  return isinf (inverse) ? 0 : inverse;
 }
 
 /* Halves away from zero. */
@@ -710,14 +721,14 @@ pack (const guint8 *codes, guint n_bits, gsize run, gsize n_codes, guint shift, 
 static guint8
 clip_code (gfloat value, gint highest)
 {
-  return (guint8) (value > 0 ? MIN ((gint) value, highest) : 0);
+  return (guint8) (value > 0 ? fminf (value, (gfloat) highest) : 0);
 }
 
 /* Codes around the extreme, which gets the lowest one: Q4_0 and Q5_0. */
 static gfloat
 encode_around_extreme (const gfloat *values, gint n_codes, guint8 *codes)
 {
-  gfloat scale = find_extreme (values, BLOCK_ELEMENTS) / (gfloat) (-n_codes / 2);
+  gfloat scale = limit_to_f16 (find_extreme (values, BLOCK_ELEMENTS) / (gfloat) (-n_codes / 2));
   gfloat inverse = invert_scale (scale);
 
   for (gsize i = 0; i < BLOCK_ELEMENTS; i++)
@@ -736,7 +747,8 @@ encode_range (const gfloat *values, gint n_codes, gfloat *minimum, guint8 *codes
       lowest = MIN (lowest, values[i]);
       highest = MAX (highest, values[i]);
     }
-  scale = (highest - lowest) / (gfloat) (n_codes - 1);
+  lowest = limit_to_f16 (lowest);
+  scale = limit_to_f16 ((highest - lowest) / (gfloat) (n_codes - 1));
   inverse = invert_scale (scale);
   for (gsize i = 0; i < BLOCK_ELEMENTS; i++)
     codes[i] = clip_code ((values[i] - lowest) * inverse + 0.5f, n_codes - 1);
@@ -798,7 +810,7 @@ encode_q5_1 (const gfloat *values, guint8 *block)
 static void
 encode_q8_0 (const gfloat *values, guint8 *block)
 {
-  gfloat scale = fabsf (find_extreme (values, BLOCK_ELEMENTS)) / 127;
+  gfloat scale = limit_to_f16 (fabsf (find_extreme (values, BLOCK_ELEMENTS)) / 127);
   gfloat inverse = invert_scale (scale);
 
   write_f16 (block, scale);
@@ -810,7 +822,7 @@ encode_q8_0 (const gfloat *values, guint8 *block)
 static gfloat
 encode_ternary (const gfloat *values, guint8 *codes)
 {
-  gfloat scale = fabsf (find_extreme (values, SUPER_BLOCK_ELEMENTS));
+  gfloat scale = limit_to_f16 (fabsf (find_extreme (values, SUPER_BLOCK_ELEMENTS)));
   gfloat inverse = invert_scale (scale);
 
   for (gsize i = 0; i < SUPER_BLOCK_ELEMENTS; i++)

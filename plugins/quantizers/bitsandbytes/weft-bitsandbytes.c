@@ -2,6 +2,7 @@
 /* bitsandbytes: nibbles that index a map of values (nf4, fp4), the first one high, in blocks that run on over row ends and
  * whose largest magnitudes may themselves be quantised; and bytes with a largest magnitude for each row. Layout of
  * bitsandbytes. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -562,11 +563,12 @@ quantize_4_bit (WeftBitsandbytes *self, WeftPackedWeight *weight, GError **error
   return set_4_bit_companions (self, weight, absmax, map, error);
 }
 
+/* Up to the largest number, where the magnitude is tiny. */
 static void
 compute_int8_scale (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
 {
   for (gsize i = 0; i < n_values; i++)
-    output[i] = inputs[0][i] > 0 ? 127 / inputs[0][i] : 0;
+    output[i] = inputs[0][i] > 0 ? fminf (127 / inputs[0][i], FLT_MAX) : 0;
 }
 
 static gboolean

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "weft-compressed-tensors-quantize.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,12 +14,15 @@
 /* A scale, a zero point or what they are made of: a function of one or two numbers. */
 typedef enum
 {
-  FUNCTION_SUBTRACT_RANGE, /* max - min, of a range that holds 0 */
-  FUNCTION_DIVIDE_BY,      /* x / a; b in place of 0 */
+  FUNCTION_SUBTRACT_RANGE, /* (max - min) * a, of a range that holds 0 */
+  FUNCTION_DIVIDE_BY,      /* x / a */
+  FUNCTION_DIVIDE_RANGE,   /* x / a, or 2 y / a where x is too large for a number and y its half */
+  FUNCTION_REPLACE_ZERO,   /* x; a in place of 0 */
+  FUNCTION_LIMIT,          /* x, up to a */
   FUNCTION_MIN_QUOTIENT,   /* min (x, 0) / scale */
   FUNCTION_ZERO_POINT,     /* round (a - x), from a to b; 0 for the 0 / 0 of a block of zeros */
   FUNCTION_POWER,          /* the power of two of a magnitude, 2^-a times */
-  FUNCTION_GLOBAL_SCALE,   /* a / x */
+  FUNCTION_GLOBAL_SCALE,   /* a / x, up to b; 1 for a weight of zeros */
   FUNCTION_GROUP_SCALE,    /* global * x / a */
 } Function;
 
@@ -28,16 +32,14 @@ typedef struct
   gfloat a, b;
 } Call;
 
-/* The magnitude is rounded up if its fraction is 3/4 or more. */
+/* The magnitude is rounded up if its fraction is 3/4 or more; up to a power that no number has, before it is divided. */
 static gfloat
 get_power (gfloat magnitude, gfloat exponent)
 {
   guint32 bits;
 
   memcpy (&bits, &magnitude, sizeof bits);
-  bits = (bits + (1u << 21)) & 0x7f800000;
-  memcpy (&magnitude, &bits, sizeof bits);
-  return fmaxf (ldexpf (magnitude, -(gint) exponent), 0x1p-127f);
+  return ldexpf (1, MAX ((gint) ((bits + (1u << 21)) >> 23) - (gint) exponent, 0) - 127);
 }
 
 static gfloat
@@ -46,9 +48,15 @@ call_function (const Call *call, gfloat x, gfloat y)
   switch (call->function)
     {
     case FUNCTION_SUBTRACT_RANGE:
-      return fmaxf (x, 0) - fminf (y, 0);
+      return fmaxf (x, 0) * call->a - fminf (y, 0) * call->a;
     case FUNCTION_DIVIDE_BY:
-      return x == 0 ? call->b : x / call->a;
+      return x / call->a;
+    case FUNCTION_DIVIDE_RANGE:
+      return isinf (x) ? y / (call->a / 2) : x / call->a;
+    case FUNCTION_REPLACE_ZERO:
+      return x == 0 ? call->a : x;
+    case FUNCTION_LIMIT:
+      return fminf (x, call->a);
     case FUNCTION_MIN_QUOTIENT:
       return fminf (x, 0) / y;
     case FUNCTION_ZERO_POINT:
@@ -56,7 +64,7 @@ call_function (const Call *call, gfloat x, gfloat y)
     case FUNCTION_POWER:
       return get_power (x, call->a);
     case FUNCTION_GLOBAL_SCALE:
-      return call->a / x;
+      return x > 0 ? fminf (call->a / x, call->b) : 1;
     case FUNCTION_GROUP_SCALE:
     default:
       return y * x / call->a;
@@ -67,8 +75,8 @@ static void
 call_each (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
 {
   const Call *call = params;
-  gboolean has_two = call->function == FUNCTION_SUBTRACT_RANGE || call->function == FUNCTION_MIN_QUOTIENT
-                     || call->function == FUNCTION_GROUP_SCALE;
+  gboolean has_two = call->function == FUNCTION_SUBTRACT_RANGE || call->function == FUNCTION_DIVIDE_RANGE
+                     || call->function == FUNCTION_MIN_QUOTIENT || call->function == FUNCTION_GROUP_SCALE;
 
   for (gsize i = 0; i < n_values; i++)
     output[i] = call_function (call, inputs[0][i], has_two ? inputs[1][i] : 0);
@@ -141,12 +149,30 @@ get_epsilon (WeftDtype dtype)
   return dtype == WEFT_DTYPE_BF16 ? 0x1p-7f : dtype == WEFT_DTYPE_F16 ? 0x1p-10f : 0x1p-23f;
 }
 
+static gfloat
+get_largest (WeftDtype dtype)
+{
+  return dtype == WEFT_DTYPE_BF16 ? 0x1.fep127f : dtype == WEFT_DTYPE_F16 ? 65504 : FLT_MAX;
+}
+
+/* A scale that was rounded to 0 is none to divide by, and neither is one that is too large for its dtype. */
+static WeftTensor *
+limit_scale (const Job *job, WeftTensor *scale, GError **error)
+{
+  g_autoptr (WeftTensor) positive =
+      apply (FUNCTION_REPLACE_ZERO, scale, NULL, get_epsilon (job->dtype), 0, WEFT_DTYPE_F32, error);
+
+  return apply (FUNCTION_LIMIT, positive, NULL, get_largest (job->dtype), 0, job->dtype, error);
+}
+
 static WeftTensor *
 make_symmetric_scale (const Job *job, gfloat range, GError **error)
 {
   g_autoptr (WeftTensor) magnitude = reduce (job, WEFT_BLOCK_STATISTIC_MAGNITUDE, error);
+  g_autoptr (WeftTensor) scale =
+      apply (FUNCTION_DIVIDE_BY, magnitude, NULL, range, 0, job->dtype, error);
 
-  return apply (FUNCTION_DIVIDE_BY, magnitude, NULL, range, get_epsilon (job->dtype), job->dtype, error);
+  return limit_scale (job, scale, error);
 }
 
 /* Scale and zero point of a range that holds 0. */
@@ -156,11 +182,12 @@ make_asymmetric_scale (const Job *job, WeftTensor **zero_point, GError **error)
   const gfloat n_codes = (gfloat) (1 << job->group->bits);
   g_autoptr (WeftTensor) minimum = reduce (job, WEFT_BLOCK_STATISTIC_MINIMUM, error);
   g_autoptr (WeftTensor) maximum = minimum != NULL ? reduce (job, WEFT_BLOCK_STATISTIC_MAXIMUM, error) : NULL;
-  g_autoptr (WeftTensor) range = apply (FUNCTION_SUBTRACT_RANGE, maximum, minimum, 0, 0, job->dtype, error);
+  g_autoptr (WeftTensor) range = apply (FUNCTION_SUBTRACT_RANGE, maximum, minimum, 1, 0, job->dtype, error);
+  g_autoptr (WeftTensor) half =
+      range != NULL ? apply (FUNCTION_SUBTRACT_RANGE, maximum, minimum, 0.5f, 0, job->dtype, error) : NULL;
   g_autoptr (WeftTensor) raw_scale =
-      apply (FUNCTION_DIVIDE_BY, range, NULL, n_codes - 1, 0, job->dtype, error);
-  g_autoptr (WeftTensor) scale =
-      apply (FUNCTION_DIVIDE_BY, range, NULL, n_codes - 1, get_epsilon (job->dtype), job->dtype, error);
+      half != NULL ? apply (FUNCTION_DIVIDE_RANGE, range, half, n_codes - 1, 0, job->dtype, error) : NULL;
+  g_autoptr (WeftTensor) scale = limit_scale (job, raw_scale, error);
   g_autoptr (WeftTensor) quotient =
       scale != NULL ? apply (FUNCTION_MIN_QUOTIENT, minimum, raw_scale, 0, 0, job->dtype, error) : NULL;
 
@@ -267,17 +294,10 @@ make_global_scale (const Job *job, GError **error)
       weft_tensor_reduce_blocks (job->dense, WEFT_BLOCK_STATISTIC_MAGNITUDE, (gint64[]){ 0, 0 }, 2, error);
   g_autoptr (WeftTensor) once = magnitude != NULL ? weft_tensor_remember (magnitude, error) : NULL;
   g_autoptr (WeftTensor) global =
-      apply (FUNCTION_GLOBAL_SCALE, once, NULL, E4M3_MAX * E2M1_MAX, 0, job->dtype, error);
+      apply (FUNCTION_GLOBAL_SCALE, once, NULL, E4M3_MAX * E2M1_MAX, get_largest (job->dtype), job->dtype, error);
   g_autoptr (WeftTensor) wide = global != NULL ? weft_tensor_cast (global, WEFT_DTYPE_F32, error) : NULL;
 
   return wide != NULL ? weft_tensor_reshape (wide, (gint64[]){ 1 }, 1, error) : NULL;
-}
-
-static void
-replace_zeros (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
-{
-  for (gsize i = 0; i < n_values; i++)
-    output[i] = inputs[0][i] == 0 ? 0.125f : inputs[0][i];
 }
 
 static gboolean
@@ -288,10 +308,8 @@ quantize_nvfp4 (const Job *job, GError **error)
       global != NULL ? reduce (job, WEFT_BLOCK_STATISTIC_MAGNITUDE, error) : NULL;
   g_autoptr (WeftTensor) rounded =
       apply (FUNCTION_GROUP_SCALE, magnitude, global, E2M1_MAX, 0, WEFT_DTYPE_F8_E4M3, error);
-  g_autoptr (WeftTensor) positive =
-      rounded != NULL ? weft_tensor_compute (&rounded, 1, replace_zeros, NULL, NULL, error) : NULL;
   g_autoptr (WeftTensor) scale =
-      positive != NULL ? weft_tensor_cast (positive, WEFT_DTYPE_F8_E4M3, error) : NULL;
+      apply (FUNCTION_REPLACE_ZERO, rounded, NULL, 0.125f, 0, WEFT_DTYPE_F8_E4M3, error);
   g_autoptr (WeftTensor) quotient =
       scale != NULL ? weft_tensor_divide (scale, global, NULL, 0, WEFT_DTYPE_F32, error) : NULL;
   g_autoptr (WeftTensor) codes = NULL;

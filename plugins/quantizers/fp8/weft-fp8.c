@@ -2,6 +2,7 @@
 /* FP8 weights with one scale for a block, a row or all of them, and FP4 experts that are stored beside them. The scale
  * multiplies. Names of DeepSeek's checkpoints (`weight_scale_inv`, or `scale`), of AutoFP8's (`weight_scale`, `input_scale`),
  * of Mistral's (`qscale_weight`) and of fbgemm's. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -297,12 +298,12 @@ weft_fp8_quantizer_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight
 /* Quantising */
 
 /* What brings the largest magnitude of a block to the largest code; 1 where all is zero. The quotient is that of the
- * implementations in the field, which multiply by a reciprocal. */
+ * implementations in the field, which multiply by a reciprocal. Magnitudes that no number brings so far get the largest. */
 static void
 compute_scales (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
 {
   for (gsize i = 0; i < n_values; i++)
-    output[i] = inputs[0][i] > 0 ? 1 / inputs[0][i] * E4M3_MAX : 1;
+    output[i] = inputs[0][i] > 0 ? fminf (1 / inputs[0][i] * E4M3_MAX, FLT_MAX) : 1;
 }
 
 static void
@@ -312,7 +313,7 @@ compute_inverses (gconstpointer params, const gfloat *const *inputs, gsize n_val
     output[i] = 1 / inputs[0][i];
 }
 
-/* The inverse, rounded up to a power of two. */
+/* The inverse, rounded up to a power of two that an exponent stands for. */
 static void
 compute_powers (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
 {
@@ -321,15 +322,20 @@ compute_powers (gconstpointer params, const gfloat *const *inputs, gsize n_value
       gint exponent;
       gfloat fraction = frexpf (1 / inputs[0][i], &exponent);
 
-      output[i] = ldexpf (1, fraction > 0.5f ? exponent : exponent - 1);
+      output[i] = fmaxf (ldexpf (1, fraction > 0.5f ? exponent : exponent - 1), 0x1p-127f);
     }
 }
 
+/* A quotient that is too small for a number is none to divide by, as little as 0. */
 static void
 compute_row_scales (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
 {
   for (gsize i = 0; i < n_values; i++)
-    output[i] = (inputs[0][i] > 0 ? inputs[0][i] : 1) / E4M3_MAX;
+    {
+      gfloat scale = inputs[0][i] / E4M3_MAX;
+
+      output[i] = scale > 0 ? scale : 1.0f / E4M3_MAX;
+    }
 }
 
 /* The largest magnitudes of blocks, computed once. */

@@ -115,14 +115,19 @@ weft_mlx_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight, WeftDtyp
   return values != NULL ? weft_tensor_cast (values, dtype, error) : NULL;
 }
 
-/* (max - min) / (2^b - 1), and not 0. */
+/* (max - min) / (2^b - 1), and not 0; of a range that is too large for a number, the quotients are subtracted. */
 static void
 compute_scales (gconstpointer params, const gfloat *const *inputs, gsize n_values, gfloat *output)
 {
   const gfloat n_steps = (gfloat) GPOINTER_TO_INT (params);
 
   for (gsize i = 0; i < n_values; i++)
-    output[i] = fmaxf ((inputs[0][i] - inputs[1][i]) / n_steps, 1e-8f);
+    {
+      gfloat range = inputs[0][i] - inputs[1][i];
+
+      output[i] = fmaxf (isinf (range) ? inputs[0][i] / n_steps - inputs[1][i] / n_steps : range / n_steps,
+                         1e-8f);
+    }
 }
 
 /* Codes are computed with scales and biases that are not rounded yet. */
