@@ -12,7 +12,12 @@ struct _WeftQuantizationConfig
   JsonNode *model_config;
   JsonNode *node;
   gchar *path;
+  /* (nullable): of another sub-config, which says something else. */
+  gchar *other_path;
   gchar *scheme;
+  /* (nullable): the first value that was looked up and is of another type. */
+  gchar *mistyped;
+  gboolean is_checked;
   GHashTable *metadata;
 };
 
@@ -26,6 +31,8 @@ weft_quantization_config_finalize (GObject *object)
   g_clear_pointer (&self->model_config, json_node_unref);
   g_clear_pointer (&self->node, json_node_unref);
   g_free (self->path);
+  g_free (self->other_path);
+  g_free (self->mistyped);
   g_free (self->scheme);
   g_hash_table_unref (self->metadata);
   G_OBJECT_CLASS (weft_quantization_config_parent_class)->finalize (object);
@@ -51,9 +58,21 @@ get_object_member (JsonNode *node, const gchar *name)
   return member != NULL && JSON_NODE_HOLDS_OBJECT (member) ? member : NULL;
 }
 
-/* The config's own, or that of a sub-config, depth first; MLX writes `quantization`, older files `compression_config`. */
-static gboolean
-find_node (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix)
+static void
+add_node (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix, const gchar *name)
+{
+  if (self->node == NULL)
+    {
+      self->node = json_node_ref (node);
+      self->path = g_strconcat (prefix, name, NULL);
+    }
+  else if (self->other_path == NULL && !json_node_equal (self->node, node))
+    self->other_path = g_strconcat (prefix, name, NULL);
+}
+
+/* The config's own, or else those of its sub-configs; MLX writes `quantization`, older files `compression_config`. */
+static void
+find_nodes (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix)
 {
   static const gchar *const names[] = { "quantization_config", "compression_config", "quantization" };
   g_autoptr (GList) members = json_object_get_members (json_node_get_object (node));
@@ -67,19 +86,18 @@ find_node (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix)
       /* One that is no object is there as well, and no method will know it; but not every `quantization` is MLX's. */
       if (i == G_N_ELEMENTS (names) - 1 && !JSON_NODE_HOLDS_OBJECT (found))
         continue;
-      self->node = json_node_ref (found);
-      self->path = g_strconcat (prefix, names[i], NULL);
-      return TRUE;
+      add_node (self, found, prefix, names[i]);
+      return;
     }
   for (GList *member = members; member != NULL; member = member->next)
     {
       JsonNode *inner = get_object_member (node, member->data);
       g_autofree gchar *path = g_strconcat (prefix, member->data, ".", NULL);
 
-      if (inner != NULL && find_node (self, inner, path))
-        return TRUE;
+      /* The names of sub-configs have no dots, which part the names of a path. */
+      if (inner != NULL && strchr (member->data, '.') == NULL)
+        find_nodes (self, inner, path);
     }
-  return FALSE;
 }
 
 /**
@@ -98,7 +116,7 @@ weft_quantization_config_new (JsonNode *model_config)
   if (model_config == NULL || !JSON_NODE_HOLDS_OBJECT (model_config))
     return self;
   self->model_config = json_node_ref (model_config);
-  find_node (self, model_config, "");
+  find_nodes (self, model_config, "");
   return self;
 }
 
@@ -292,13 +310,28 @@ weft_quantization_config_lookup (WeftQuantizationConfig *self, const gchar *dott
   return node != NULL && !JSON_NODE_HOLDS_NULL (node) ? node : NULL;
 }
 
+static const gchar *
+describe_type (GType type)
+{
+  return type == G_TYPE_INT64 ? "a whole number" : type == G_TYPE_STRING ? "a text" : "true or false";
+}
+
 static JsonNode *
 lookup_value (WeftQuantizationConfig *self, const gchar *dotted_path, GType type)
 {
   JsonNode *node = weft_quantization_config_lookup (self, dotted_path);
 
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == type ? node
-                                                                                                 : NULL;
+  if (node == NULL || (JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == type))
+    return node;
+  /* Taken for absent, it would have a default that nobody wrote. */
+  if (!self->is_checked && self->mistyped == NULL)
+    {
+      g_autofree gchar *found = json_to_string (node, FALSE);
+
+      self->mistyped =
+          g_strdup_printf ("%s: expected %s, found %s", dotted_path, describe_type (type), found);
+    }
+  return NULL;
 }
 
 /**
@@ -306,6 +339,8 @@ lookup_value (WeftQuantizationConfig *self, const gchar *dotted_path, GType type
  * @self: a config
  * @dotted_path: where
  * @value: (out): the number there; untouched if there is none
+ *
+ * A value of another type is refused when the method has been configured: it is not for the method to guess.
  *
  * Returns: whether there is a whole number
  * Since: 1.0
@@ -498,6 +533,29 @@ weft_quantization_config_is_module_skipped (WeftQuantizationConfig *self, const 
   const gchar *list_name;
 
   return find_entry (self, has_path, path, &list_name) != NULL;
+}
+
+gboolean
+weft_quantization_config_check_types (WeftQuantizationConfig *self, GError **error)
+{
+  self->is_checked = TRUE;
+  if (self->mistyped == NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, self->scheme != NULL ? WEFT_ERROR_ARGUMENT : WEFT_ERROR_FORMAT, "%s%s%s",
+               self->path != NULL ? self->path : "", self->path != NULL ? "." : "", self->mistyped);
+  return FALSE;
+}
+
+gboolean
+weft_quantization_config_check_one (WeftQuantizationConfig *self, GError **error)
+{
+  if (self->other_path == NULL)
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+      "%s and %s differ: a checkpoint is read with one config of quantization. Convert the sub-models each by itself",
+      self->path, self->other_path);
+  return FALSE;
 }
 
 gboolean

@@ -473,11 +473,20 @@ static gboolean
 configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
 {
   GError *local_error = NULL;
+  g_autoptr (GError) mistyped = NULL;
   gboolean ok;
 
   g_set_object (&get_private (WEFT_QUANTIZER_BASE (self))->config, config);
-  ok = weft_quantization_config_check_skip_lists (config, &local_error)
+  ok = weft_quantization_config_check_one (config, &local_error)
+       && weft_quantization_config_check_skip_lists (config, &local_error)
        && WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
+  /* What the method says of a default that it took instead would mislead. */
+  if (!weft_quantization_config_check_types (config, &mistyped))
+    {
+      g_clear_error (&local_error);
+      local_error = g_steal_pointer (&mistyped);
+      ok = FALSE;
+    }
   return check_result (self, "configure", ok, local_error, error);
 }
 
@@ -505,6 +514,8 @@ weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *te
     }
   if (self != NULL)
     return configure (self, config, error) ? g_steal_pointer (&self) : NULL;
+  if (!weft_quantization_config_check_types (config, error))
+    return NULL;
   if (weft_quantization_config_is_there (config))
     {
       const gchar *method = weft_quantization_config_get_method (config);
@@ -697,7 +708,7 @@ weft_quantizer_is_eligible (WeftQuantizer *self, WeftPackedWeight *weight)
 
   return weft_tensor_get_n_elements (dense) > 0
          && (dtype == WEFT_DTYPE_F64 || dtype == WEFT_DTYPE_F32 || dtype == WEFT_DTYPE_F16
-          || dtype == WEFT_DTYPE_BF16)
+             || dtype == WEFT_DTYPE_BF16)
          && WEFT_QUANTIZER_GET_IFACE (self)->is_eligible (self, weight);
 }
 
@@ -743,8 +754,8 @@ check_way_back (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
                   ? weft_shape_to_string (weft_packed_weight_get_shape (weight))
                   : g_strdup ("a plain tensor");
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-               "%s: what '%s' of shape %s is packed to would be read as %s",
-               weft_quantizer_get_name (self), weft_packed_weight_get_name (weight), shape_text, read_text);
+               "%s: what '%s' of shape %s is packed to would be read as %s", weft_quantizer_get_name (self),
+               weft_packed_weight_get_name (weight), shape_text, read_text);
   return FALSE;
 }
 
@@ -752,8 +763,8 @@ static gboolean
 quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
 {
   GError *local_error = NULL;
-  g_autoptr (WeftTensor) finite =
-      weft_finite_tensor_new (weft_packed_weight_get_dense (weight), weft_packed_weight_get_name (weight), error);
+  g_autoptr (WeftTensor) finite = weft_finite_tensor_new (weft_packed_weight_get_dense (weight),
+                                                          weft_packed_weight_get_name (weight), error);
   gboolean ok;
 
   if (finite == NULL)
