@@ -6,17 +6,17 @@
 #include "tensor/weft-kernel.h"
 
 /* All bits of the exponent are set in what is no finite number, and in nothing else. */
-#define DEFINE_FIND(type, exponent)                                                     \
-  static gint64 find_##type##_##exponent (const type *elements, gint64 n)               \
-  {                                                                                     \
-    gboolean has_any = FALSE;                                                           \
-                                                                                        \
-    for (gint64 i = 0; i < n; i++)                                                      \
-      has_any |= (elements[i] & (type) exponent) == (type) exponent;                    \
-    for (gint64 i = 0; has_any && i < n; i++)                                           \
-      if ((elements[i] & (type) exponent) == (type) exponent)                           \
-        return i;                                                                       \
-    return -1;                                                                          \
+#define DEFINE_FIND(type, exponent)                                       \
+  static gint64 find_##type##_##exponent (const type *elements, gint64 n) \
+  {                                                                       \
+    gboolean has_any = FALSE;                                             \
+                                                                          \
+    for (gint64 i = 0; i < n; i++)                                        \
+      has_any |= (elements[i] & (type) exponent) == (type) exponent;      \
+    for (gint64 i = 0; has_any && i < n; i++)                             \
+      if ((elements[i] & (type) exponent) == (type) exponent)             \
+        return i;                                                         \
+    return -1;                                                            \
   }
 
 DEFINE_FIND (guint16, 0x7c00)
@@ -75,8 +75,9 @@ weft_finite_tensor_new (WeftTensor *tensor, const gchar *name, GError **error)
   const WeftShape *shape = weft_tensor_get_shape (tensor);
   WeftDtype dtype = weft_tensor_get_dtype (tensor);
 
-  if (dtype != WEFT_DTYPE_F64 && dtype != WEFT_DTYPE_F32 && dtype != WEFT_DTYPE_F16 && dtype != WEFT_DTYPE_BF16)
+  if (dtype != WEFT_DTYPE_F64 && dtype != WEFT_DTYPE_F32 && dtype != WEFT_DTYPE_F16
+      && dtype != WEFT_DTYPE_BF16)
     return weft_tensor_ref (tensor);
-  return weft_tensor_new_from_kernel (&finite_kernel, g_strdup (name), g_free, dtype, shape->dims, shape->rank,
-                                      &tensor, 1, error);
+  return weft_tensor_new_from_kernel (&finite_kernel, g_strdup (name), g_free, dtype, shape->dims,
+                                      shape->rank, &tensor, 1, error);
 }

@@ -470,6 +470,21 @@ configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
   return check_result (self, "configure", ok, local_error, error);
 }
 
+/* A scheme has the parameters that its method asks for. */
+static gboolean
+configure_scheme (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
+{
+  g_autoptr (GError) local_error = NULL;
+  gboolean ok;
+
+  weft_quantization_config_begin_parameters (config);
+  ok = configure (self, config, error);
+  if (weft_quantization_config_end_parameters (config, &local_error) || !ok)
+    return ok;
+  g_propagate_error (error, g_steal_pointer (&local_error));
+  return FALSE;
+}
+
 /**
  * weft_quantizer_new_for_config:
  * @config: what the config of a checkpoint says
@@ -566,7 +581,7 @@ weft_quantizer_new_for_checkpoint (WeftCheckpoint *checkpoint, GError **error)
  * @error: return location
  *
  * Returns: (transfer full): a method that quantises with the scheme
- * Errors: %WEFT_ERROR_ARGUMENT if no plugin knows the scheme
+ * Errors: %WEFT_ERROR_ARGUMENT if no plugin knows the scheme, or it has no such parameter; those of the method
  * Since: 1.0
  */
 WeftQuantizer *
@@ -584,7 +599,7 @@ weft_quantizer_new_for_scheme (WeftQuantizationConfig *config, GError **error)
       return NULL;
     }
   if (self != NULL)
-    return configure (self, config, error) ? g_steal_pointer (&self) : NULL;
+    return configure_scheme (self, config, error) ? g_steal_pointer (&self) : NULL;
   known = list_known ();
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
                "no plugin quantises with the scheme '%s' (methods: %s)",
@@ -686,7 +701,7 @@ weft_quantizer_is_eligible (WeftQuantizer *self, WeftPackedWeight *weight)
 
   return weft_tensor_get_n_elements (dense) > 0
          && (dtype == WEFT_DTYPE_F64 || dtype == WEFT_DTYPE_F32 || dtype == WEFT_DTYPE_F16
-          || dtype == WEFT_DTYPE_BF16)
+             || dtype == WEFT_DTYPE_BF16)
          && WEFT_QUANTIZER_GET_IFACE (self)->is_eligible (self, weight);
 }
 
@@ -732,8 +747,8 @@ check_way_back (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
                   ? weft_shape_to_string (weft_packed_weight_get_shape (weight))
                   : g_strdup ("a plain tensor");
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-               "%s: what '%s' of shape %s is packed to would be read as %s",
-               weft_quantizer_get_name (self), weft_packed_weight_get_name (weight), shape_text, read_text);
+               "%s: what '%s' of shape %s is packed to would be read as %s", weft_quantizer_get_name (self),
+               weft_packed_weight_get_name (weight), shape_text, read_text);
   return FALSE;
 }
 
@@ -741,8 +756,8 @@ static gboolean
 quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError **error)
 {
   GError *local_error = NULL;
-  g_autoptr (WeftTensor) finite =
-      weft_finite_tensor_new (weft_packed_weight_get_dense (weight), weft_packed_weight_get_name (weight), error);
+  g_autoptr (WeftTensor) finite = weft_finite_tensor_new (weft_packed_weight_get_dense (weight),
+                                                          weft_packed_weight_get_name (weight), error);
   gboolean ok;
 
   if (finite == NULL)
