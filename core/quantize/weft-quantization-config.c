@@ -353,11 +353,12 @@ find_unknown (WeftQuantizationConfig *self)
 }
 
 gboolean
-weft_quantization_config_end_parameters (WeftQuantizationConfig *self, GError **error)
+weft_quantization_config_end_parameters (WeftQuantizationConfig *self, gboolean is_configured, GError **error)
 {
   g_autoptr (GPtrArray) asked = self->asked;
   g_autofree gchar *known = NULL;
-  const gchar *unknown = self->mismatch == NULL && self->node != NULL ? find_unknown (self) : NULL;
+  const gchar *unknown =
+      is_configured && self->mismatch == NULL && self->node != NULL ? find_unknown (self) : NULL;
 
   self->asked = NULL;
   g_ptr_array_add (asked, NULL);

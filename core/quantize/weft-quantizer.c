@@ -465,23 +465,36 @@ configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
   gboolean ok;
 
   g_set_object (&get_private (WEFT_QUANTIZER_BASE (self))->config, config);
-  ok = weft_quantization_config_check_skip_lists (config, &local_error)
-       && WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
+  ok = WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
   return check_result (self, "configure", ok, local_error, error);
 }
 
-/* A scheme has the parameters that its method asks for. */
+static gboolean
+configure_checkpoint (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
+{
+  GError *local_error = NULL;
+
+  if (weft_quantization_config_check_skip_lists (config, &local_error))
+    return configure (self, config, error);
+  return check_result (self, "configure", FALSE, local_error, error);
+}
+
+/* A scheme has the parameters that its method asks for. What is wrong with their types goes before what that leads to. */
 static gboolean
 configure_scheme (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
 {
+  g_autoptr (GError) cause = NULL;
   g_autoptr (GError) local_error = NULL;
   gboolean ok;
 
   weft_quantization_config_begin_parameters (config);
-  ok = configure (self, config, error);
-  if (weft_quantization_config_end_parameters (config, &local_error) || !ok)
-    return ok;
-  g_propagate_error (error, g_steal_pointer (&local_error));
+  ok = configure (self, config, &cause);
+  if (!weft_quantization_config_end_parameters (config, ok, &local_error))
+    g_propagate_error (error, g_steal_pointer (&local_error));
+  else if (!ok)
+    g_propagate_error (error, g_steal_pointer (&cause));
+  else
+    return TRUE;
   return FALSE;
 }
 
@@ -508,7 +521,7 @@ weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *te
       return NULL;
     }
   if (self != NULL)
-    return configure (self, config, error) ? g_steal_pointer (&self) : NULL;
+    return configure_checkpoint (self, config, error) ? g_steal_pointer (&self) : NULL;
   if (weft_quantization_config_is_there (config))
     {
       const gchar *method = weft_quantization_config_get_method (config);
@@ -602,7 +615,7 @@ weft_quantizer_new_for_scheme (WeftQuantizationConfig *config, GError **error)
     return configure_scheme (self, config, error) ? g_steal_pointer (&self) : NULL;
   known = list_known ();
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-               "no plugin quantises with the scheme '%s' (methods: %s)",
+               "no plugin quantises with the scheme '%s' (methods: %s); `weft plugins --failed` says which plugins were not loaded",
                weft_quantization_config_get_scheme (config), known);
   return NULL;
 }
@@ -796,7 +809,8 @@ weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError *
   if (quantize (self, weight, &local_error))
     return TRUE;
   /* A method that cannot take one of the stacked experts takes none of them. */
-  if (!g_error_matches (local_error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT))
+  if (WEFT_QUANTIZER_BASE_GET_CLASS (self)->quantize != NULL
+      && !g_error_matches (local_error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT))
     {
       gchar *message = g_strdup_printf ("%s; --keep '%s' leaves it dense", local_error->message,
                                         strstr (name, "experts") != NULL ? "*experts*" : path);
