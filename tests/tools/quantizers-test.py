@@ -450,7 +450,7 @@ class QuantizersTest(unittest.TestCase):
                     self.assertEqual(content, part, ending)
 
     def test_finite_stays_finite(self):
-        rows = {"zeros": [0] * 32, "tiny and zeros": [1e-39] + [0] * 31, "small and zeros": [1e-37] + [0] * 31, "the least": [1e-45] + [0] * 31,
+        rows = {"zeros": [0] * 32, "tiny and zeros": [1e-39] + [0] * 31, "small and zeros": [1e-37] + [0] * 31, "the least": [2 ** -149] + [0] * 31,
                 "large": [1e30, -1e30] * 16}
         for name, (scheme, parameters) in FINITE.items():
             for row, values in rows.items():
