@@ -739,7 +739,7 @@ carry_conversion (WeftLoadPlan *self, Ran *ran, WeftOpContext *model, WeftProofs
 {
   /* It stays the one that its name leads to. */
   g_ptr_array_add (self->carried, ran->conversion);
-  ran->carried = weft_carry (self->packed, ran->conversion, model, &ran->error);
+  ran->carried = weft_carry (self->packed, ran->conversion, model, keeps_names (self), &ran->error);
   if (ran->carried == NULL)
     return;
   g_ptr_array_set_free_func (ran->carried, NULL);
