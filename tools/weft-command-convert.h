@@ -17,7 +17,7 @@ typedef struct
   {                                                                                                        \
     "keep", 0, 0, G_OPTION_ARG_STRING_ARRAY, WEFT_COMMAND_OPTION (type, member.kept),                      \
         "Leave modules dense: a path or its beginning or end, with * for any text, or re:REGEX (default: " \
-        "embeddings, the head, routers)",                                                                  \
+        "heads and routers)",                                                                              \
         "PATTERN"                                                                                          \
   }
 

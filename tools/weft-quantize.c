@@ -65,11 +65,16 @@ const WeftCommandEntry weft_quantize_command = {
   .arguments = "IN",
   .summary = "Write a checkpoint with its dense weights packed",
   .description =
-      "IN is a checkpoint folder or one file. Weights of linear layers and of experts are packed by the scheme; embeddings, the "
-      "head, routers, norms and biases stay dense, or what --keep says instead. The config of the output tells the scheme.\n\n"
-      "Weights that are packed already are refused, unless --dequantize is given. So is a weight whose shape the scheme cannot keep.\n\n"
+      "IN is a checkpoint folder or one file. Weights of linear layers are packed, and stacked experts: tensors of two axes whose names end in "
+      "`weight`, and of three axes with `experts` in their names. Modules called like an embedding or a norm (the last part of the path has `embed` "
+      "or `norm` in it, or is wte, wpe or shared) stay dense, and so do heads and routers, or what --keep says in place of these: lm_head, head, "
+      "embed_out, score, classifier, qa_outputs, router, mlp.gate, block_sparse_moe.gate. Convolutions, biases and empty tensors stay dense. `weft "
+      "convert --quantize` does the same; where it knows the model, classes of modules tell which ones are linear. The config of the output tells the "
+      "scheme.\n\n"
+      "Weights that are packed already are refused, unless --dequantize is given. So is a weight whose shape the scheme cannot keep, and one with NaN or "
+      "infinity in it; --keep leaves it dense, and '*experts*' all stacked experts.\n\n"
       "Schemes, with their parameters: fp8-block (weight_block_size, scale_fmt), fp8-per-row, mxfp4-moe (stacked experts), "
-      "modelopt-nvfp4, bitsandbytes-4bit (quant_type, blocksize, double_quant), bitsandbytes-int8, affine (bits, group_size), gguf "
+      "modelopt-nvfp4 (group_size, 16), bitsandbytes-4bit (quant_type, blocksize, double_quant), bitsandbytes-int8, affine (bits, group_size), gguf "
       "(type, such as Q8_0; blocks in a safetensors file), and compressed-tensors/FORMAT (weights, as in its config) with "
       "float-quantized, int-quantized, pack-quantized, nvfp4-pack-quantized, mxfp4-pack-quantized, mxfp6-pack-quantized or "
       "mxfp8-quantized. Plugins may bring others.",

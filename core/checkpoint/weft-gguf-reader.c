@@ -7,7 +7,7 @@
 #define MAX_NAME_BYTES 65535
 /* Arrays of arrays are allowed and unheard of. */
 #define MAX_DEPTH 4
-/* Names, texts and arrays of a file, which take far more memory than bytes of it: many times those of any vocabulary. */
+/* Names, and elements of arrays, of a file, which take more memory than bytes of it: many times those of any vocabulary. */
 #define MAX_COUNT (4 * 1024 * 1024)
 
 typedef enum
@@ -79,7 +79,7 @@ weft_gguf_reader_count (WeftGgufReader *self, guint64 n, GError **error)
     }
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
                "%s: byte %" G_GUINT64_FORMAT
-               ": expected up to %d tensors, values and texts in all, found more",
+               ": expected up to %d tensors, values and elements of them in all, found more",
                weft_file_get_path (self->file), self->position, MAX_COUNT);
   return FALSE;
 }
@@ -225,7 +225,7 @@ store_number (ValueType type, guint64 bits, gpointer place)
     }
 }
 
-/* An array of numbers, in memory of its own size: there may be as many as the file has bytes. */
+/* An array of numbers, in memory of its own size. */
 static GVariant *
 read_numbers (WeftGgufReader *self, ValueType type, guint64 n_elements, GError **error)
 {
@@ -289,10 +289,10 @@ read_value_of (WeftGgufReader *self, ValueType type, guint depth, GError **error
           error, n_elements);
       return NULL;
     }
-  if (element != VALUE_TEXT && element != VALUE_ARRAY)
-    return read_numbers (self, element, n_elements, error);
   if (!weft_gguf_reader_count (self, n_elements, error))
     return NULL;
+  if (element != VALUE_TEXT && element != VALUE_ARRAY)
+    return read_numbers (self, element, n_elements, error);
   array_type = g_strconcat ("a", value_types[element].variant, NULL);
   builder = g_variant_builder_new (G_VARIANT_TYPE (array_type));
   for (guint64 i = 0; i < n_elements; i++)

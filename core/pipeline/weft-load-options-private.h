@@ -7,3 +7,6 @@
 
 /* NULL: the whole model is wanted. */
 const WeftMesh *weft_load_options_get_mesh (WeftLoadOptions *self);
+
+/* An entry of the modules that are left dense. NULL: there are no more. */
+const gchar *weft_load_options_get_dense_module (WeftLoadOptions *self, guint position);

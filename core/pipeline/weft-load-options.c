@@ -450,6 +450,12 @@ weft_load_options_get_quantization_parameters (WeftLoadOptions *self)
   return self->scheme_parameters;
 }
 
+const gchar *
+weft_load_options_get_dense_module (WeftLoadOptions *self, guint position)
+{
+  return position < self->dense_modules->len ? self->dense_modules->pdata[position] : NULL;
+}
+
 /**
  * weft_load_options_is_module_dense:
  * @self: options

@@ -5,17 +5,45 @@
 
 #include "base/weft-json.h"
 #include "pipeline/weft-carry-private.h"
+#include "pipeline/weft-load-options-private.h"
 #include "quantize/weft-quantization-config-internal.h"
 
 #define CONFIG_FILE_NAME "config.json"
 #define REASON "it is quantized, and codes do not give the values back exactly"
 
-/* What methods leave dense if nobody says: embeddings, the head, routers of experts. */
+/* What methods leave dense if nobody says: heads and routers of experts. */
 static const gchar *const default_dense[] = {
-  "lm_head",         "embed_tokens",          "wte",       "wpe",
-  "word_embeddings", "position_embeddings",   "embed_out", "shared",
-  "router",          "token_type_embeddings", "mlp.gate",  "block_sparse_moe.gate",
+  "lm_head",    "head",       "embed_out",
+  "score",      "classifier", "router",
+  "qa_outputs", "mlp.gate",   "block_sparse_moe.gate",
 };
+
+/* Modules that are no linear layer, by the last part of their path. */
+static gboolean
+is_embedding_or_norm (const gchar *path)
+{
+  static const gchar *const names[] = { "wte", "wpe", "shared", NULL };
+  const gchar *dot = strrchr (path, '.');
+  const gchar *name = dot != NULL ? dot + 1 : path;
+
+  return g_strv_contains (names, name) || (strstr (name, "embed") != NULL && !g_str_equal (name, "embed_out"))
+         || strstr (name, "norm") != NULL;
+}
+
+/* Whether the weight of two axes of a module is that of a linear layer: by the module's class, or without one by its name.
+ * Stacked experts are the affair of the method. */
+static gboolean
+is_linear (WeftLoadPlan *plan, const gchar *path, WeftTensor *tensor)
+{
+  WeftModule *module = plan->tree != NULL ? weft_module_tree_find_module (plan->tree, path) : NULL;
+  const gchar *class_name = module != NULL ? weft_module_get_class_name (module) : WEFT_UNKNOWN_MODULE_CLASS;
+
+  if (weft_tensor_get_rank (tensor) != 2)
+    return TRUE;
+  if (g_strcmp0 (class_name, WEFT_UNKNOWN_MODULE_CLASS) == 0)
+    return !is_embedding_or_norm (path);
+  return strstr (class_name, "Linear") != NULL || g_str_equal (class_name, "Conv1D");
+}
 
 static gboolean
 is_left_dense (WeftLoadPlan *plan, const gchar *path)
@@ -26,6 +54,62 @@ is_left_dense (WeftLoadPlan *plan, const gchar *path)
     if (weft_quantization_config_matches_module (default_dense[i], path))
       return TRUE;
   return FALSE;
+}
+
+/* Whether an entry of what is to be left dense is there, or a name that models may have. */
+static gboolean
+is_entry_used (WeftLoadPlan *plan, const gchar *entry)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (default_dense); i++)
+    if (g_str_equal (entry, default_dense[i]))
+      return TRUE;
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (plan->outputs); i++)
+    {
+      const gchar *name = weft_state_dict_get_name (plan->outputs, i);
+      g_autoptr (WeftPackedWeight) weight = weft_packed_weight_new (name);
+      g_autofree gchar *path = weft_packed_weight_dup_module_path (weight);
+
+      if (weft_quantization_config_matches_module (entry, path)
+          || weft_quantization_config_matches_module (entry, name))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+static gboolean
+check_entries (WeftLoadPlan *plan, GError **error)
+{
+  const gchar *entry;
+
+  for (guint i = 0; (entry = weft_load_options_get_dense_module (plan->options, i)) != NULL; i++)
+    if (!is_entry_used (plan, entry))
+      {
+        g_set_error (
+            error, WEFT_ERROR, WEFT_ERROR_MISSING,
+            "%s: '%s' of what is to be kept dense matches no module: expected a path, its beginning or its end in "
+            "whole parts, with * for any text, or re:REGEX; `weft inspect` lists the names",
+            weft_checkpoint_get_path (plan->checkpoint), entry);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+/* Whether a tensor that stays as it is would be read as codes. */
+static gboolean
+looks_packed (WeftLoadPlan *plan, const gchar *name, WeftTensor *tensor)
+{
+  WeftDtype dtype = weft_tensor_get_dtype (tensor);
+  const gchar *role = NULL;
+  g_autofree gchar *dense_name = weft_quantizer_find_part (plan->quantizer, name, &role);
+  g_autoptr (WeftPackedWeight) weight = NULL;
+
+  if (dense_name == NULL || g_strcmp0 (role, WEFT_ROLE_CODES) != 0
+      || (weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) > 8))
+    return FALSE;
+  weight = weft_packed_weight_new (dense_name);
+  return weft_packed_weight_add_stored_part (weight, role, name, 0, tensor, NULL)
+         && (!weft_quantizer_describe (plan->quantizer, weight, NULL)
+             || weft_packed_weight_is_packed (weight));
 }
 
 static gboolean
@@ -103,7 +187,7 @@ weft_quantize_stage_run (WeftLoadPlan *plan, GError **error)
   if (plan->packed != NULL && weft_packed_weights_get_n_packed (plan->packed) > 0
       && !weft_load_plan_is_dequantized (plan))
     return refuse_packed (plan, error);
-  if (!find_quantizer (plan, error))
+  if (!find_quantizer (plan, error) || !check_entries (plan, error))
     return FALSE;
   outputs = weft_state_dict_new ();
   conversions = g_ptr_array_new ();
@@ -119,11 +203,12 @@ weft_quantize_stage_run (WeftLoadPlan *plan, GError **error)
 
       weft_packed_weight_set_dense (weight, tensor);
       is_eligible = weft_quantizer_is_eligible (plan->quantizer, weight);
-      if (is_eligible && !is_left_dense (plan, path) && !is_left_dense (plan, name))
+      if (is_eligible && is_linear (plan, path, tensor) && !is_left_dense (plan, path)
+          && !is_left_dense (plan, name))
         ok = add_packed (plan, weight, outputs, conversions, conversion, error);
       else
         {
-          if (is_eligible && g_hash_table_add (skipped, path))
+          if ((is_eligible || looks_packed (plan, name, tensor)) && g_hash_table_add (skipped, path))
             g_ptr_array_add (plan->dense_modules, g_steal_pointer (&path));
           ok = add_part (plan, outputs, conversions, name, tensor, conversion, error);
         }

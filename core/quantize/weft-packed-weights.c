@@ -101,6 +101,18 @@ add_stored (WeftPackedWeights *self, guint position, gboolean is_dequantised, GE
   return weft_state_dict_add (self->dense, name, dense, error);
 }
 
+/* What the config lists as left dense, and what has no companions, is plain, whatever its elements are. */
+static gboolean
+is_left_dense (WeftPackedWeights *self, WeftPackedWeight *weight)
+{
+  WeftDtype dtype = weft_tensor_get_dtype (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES));
+  g_autofree gchar *path = weft_packed_weight_dup_module_path (weight);
+
+  return weft_packed_weight_get_n_parts (weight) == 1
+         && !(weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) > 8)
+         && weft_quantization_config_is_module_skipped (weft_quantizer_get_config (self->quantizer), path);
+}
+
 /* In the order of names, which is that of every checkpoint. */
 static void
 sort (WeftPackedWeights *self)
@@ -148,6 +160,7 @@ weft_packed_weights_new (WeftQuantizer *quantizer, WeftStateDict *stored, gboole
       return NULL;
   for (guint i = 0; i < self->weights->len; i++)
     if (weft_packed_weight_get_tensor (self->weights->pdata[i], WEFT_ROLE_CODES) != NULL
+        && !is_left_dense (self, self->weights->pdata[i])
         && !weft_quantizer_describe (quantizer, self->weights->pdata[i], error))
       return NULL;
   for (guint i = 0; i < n; i++)

@@ -20,6 +20,12 @@ gboolean weft_quantization_config_check_one (WeftQuantizationConfig *self, GErro
 /* Whether every entry of these lists can be read: one that cannot would match nothing. */
 gboolean weft_quantization_config_check_skip_lists (WeftQuantizationConfig *self, GError **error);
 
+/* A scheme is configured between these two: its parameters are what was asked for by then, if that went well. The second one
+ * fails if there is one more. */
+void weft_quantization_config_begin_parameters (WeftQuantizationConfig *self);
+gboolean weft_quantization_config_end_parameters (WeftQuantizationConfig *self, gboolean is_configured,
+                                                  GError **error);
+
 /* Reads that file, if config.json says nothing. A file that is not there, or says nothing, is no error. */
 gboolean weft_quantization_config_read_modelopt (WeftQuantizationConfig *self, const gchar *folder,
                                                  GError **error);

@@ -19,6 +19,8 @@ struct _WeftQuantizationConfig
   gchar *mistyped;
   gboolean is_checked;
   GHashTable *metadata;
+  /* While the parameters of a scheme are read: the names that were asked for. */
+  GPtrArray *asked;
 };
 
 G_DEFINE_FINAL_TYPE (WeftQuantizationConfig, weft_quantization_config, G_TYPE_OBJECT)
@@ -35,6 +37,7 @@ weft_quantization_config_finalize (GObject *object)
   g_free (self->mistyped);
   g_free (self->scheme);
   g_hash_table_unref (self->metadata);
+  g_clear_pointer (&self->asked, g_ptr_array_unref);
   G_OBJECT_CLASS (weft_quantization_config_parent_class)->finalize (object);
 }
 
@@ -294,6 +297,18 @@ weft_quantization_config_get_metadata (WeftQuantizationConfig *self, const gchar
   return g_hash_table_lookup (self->metadata, name);
 }
 
+/* Notes that a member is a parameter of the scheme. */
+static void
+note_asked (WeftQuantizationConfig *self, const gchar *dotted_path)
+{
+  gchar *name = g_strndup (dotted_path, strcspn (dotted_path, "."));
+
+  if (self->asked == NULL || g_ptr_array_find_with_equal_func (self->asked, name, g_str_equal, NULL))
+    g_free (name);
+  else
+    g_ptr_array_add (self->asked, name);
+}
+
 /**
  * weft_quantization_config_lookup:
  * @self: a config
@@ -307,13 +322,14 @@ weft_quantization_config_lookup (WeftQuantizationConfig *self, const gchar *dott
 {
   JsonNode *node = self->node != NULL ? weft_json_lookup (self->node, dotted_path) : NULL;
 
+  note_asked (self, dotted_path);
   return node != NULL && !JSON_NODE_HOLDS_NULL (node) ? node : NULL;
 }
 
 static const gchar *
 describe_type (GType type)
 {
-  return type == G_TYPE_INT64 ? "a whole number" : type == G_TYPE_STRING ? "a text" : "true or false";
+  return type == G_TYPE_INT64 ? "a whole number" : type == G_TYPE_BOOLEAN ? "true or false" : "a text";
 }
 
 static JsonNode *
@@ -326,12 +342,70 @@ lookup_value (WeftQuantizationConfig *self, const gchar *dotted_path, GType type
   /* Taken for absent, it would have a default that nobody wrote. */
   if (!self->is_checked && self->mistyped == NULL)
     {
-      g_autofree gchar *found = json_to_string (node, FALSE);
+      g_autofree gchar *found = weft_json_to_text (node, FALSE);
 
       self->mistyped =
-          g_strdup_printf ("%s: expected %s, found %s", dotted_path, describe_type (type), found);
+          g_strdup_printf ("expected '%s' to be %s, found %s", dotted_path, describe_type (type), found);
     }
   return NULL;
+}
+
+void
+weft_quantization_config_begin_parameters (WeftQuantizationConfig *self)
+{
+  self->asked = g_ptr_array_new_with_free_func (g_free);
+}
+
+/* A parameter that nobody asked for. */
+static const gchar *
+find_unknown (WeftQuantizationConfig *self, GPtrArray *asked)
+{
+  g_autoptr (GList) names = json_object_get_members (json_node_get_object (self->node));
+
+  for (GList *link = names; link != NULL; link = link->next)
+    if (!g_ptr_array_find_with_equal_func (asked, link->data, g_str_equal, NULL))
+      return link->data;
+  return NULL;
+}
+
+gboolean
+weft_quantization_config_end_parameters (WeftQuantizationConfig *self, gboolean is_configured, GError **error)
+{
+  g_autoptr (GPtrArray) asked = g_steal_pointer (&self->asked);
+  g_autofree gchar *known = NULL;
+  const gchar *unknown = is_configured && self->node != NULL ? find_unknown (self, asked) : NULL;
+
+  if (unknown == NULL)
+    return TRUE;
+  g_ptr_array_add (asked, NULL);
+  known = g_strjoinv (", ", (gchar **) asked->pdata);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s has no parameter '%s'; it has %s", self->scheme,
+               unknown, known[0] != '\0' ? known : "none");
+  return FALSE;
+}
+
+/**
+ * weft_quantization_config_check_scheme:
+ * @self: a config
+ * @schemes: (array zero-terminated=1): the schemes that a method quantises with
+ * @error: return location
+ *
+ * Returns: whether the scheme is one of them; %TRUE for the config of a checkpoint, which has none
+ * Errors: %WEFT_ERROR_ARGUMENT with the schemes if it is not
+ * Since: 1.0
+ */
+gboolean
+weft_quantization_config_check_scheme (WeftQuantizationConfig *self, const gchar *const *schemes,
+                                       GError **error)
+{
+  g_autofree gchar *known = NULL;
+
+  if (self->scheme == NULL || g_strv_contains (schemes, self->scheme))
+    return TRUE;
+  known = g_strjoinv (", ", (gchar **) schemes);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "there is no scheme '%s'; there is %s", self->scheme,
+               known);
+  return FALSE;
 }
 
 /**
@@ -542,7 +616,7 @@ weft_quantization_config_check_types (WeftQuantizationConfig *self, GError **err
   if (self->mistyped == NULL)
     return TRUE;
   g_set_error (error, WEFT_ERROR, self->scheme != NULL ? WEFT_ERROR_ARGUMENT : WEFT_ERROR_FORMAT, "%s%s%s",
-               self->path != NULL ? self->path : "", self->path != NULL ? "." : "", self->mistyped);
+               self->path != NULL ? self->path : "", self->path != NULL ? ": " : "", self->mistyped);
   return FALSE;
 }
 

@@ -48,6 +48,10 @@ WEFT_PUBLIC const gchar *weft_quantization_config_lookup_string (WeftQuantizatio
 WEFT_PUBLIC gboolean weft_quantization_config_lookup_boolean (WeftQuantizationConfig *self,
                                                               const gchar *dotted_path, gboolean fallback);
 
+/* The scheme. */
+WEFT_PUBLIC gboolean weft_quantization_config_check_scheme (WeftQuantizationConfig *self,
+                                                            const gchar *const *schemes, GError **error);
+
 /* Modules that are left dense. */
 WEFT_PUBLIC gboolean weft_quantization_config_is_module_skipped (WeftQuantizationConfig *self,
                                                                  const gchar *path);

@@ -477,9 +477,7 @@ configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
   gboolean ok;
 
   g_set_object (&get_private (WEFT_QUANTIZER_BASE (self))->config, config);
-  ok = weft_quantization_config_check_one (config, &local_error)
-       && weft_quantization_config_check_skip_lists (config, &local_error)
-       && WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
+  ok = WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
   /* What the method says of a default that it took instead would mislead. */
   if (!weft_quantization_config_check_types (config, &mistyped))
     {
@@ -488,6 +486,28 @@ configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
       ok = FALSE;
     }
   return check_result (self, "configure", ok, local_error, error);
+}
+
+static gboolean
+configure_checkpoint (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
+{
+  GError *local_error = NULL;
+
+  if (weft_quantization_config_check_one (config, &local_error)
+      && weft_quantization_config_check_skip_lists (config, &local_error))
+    return configure (self, config, error);
+  return check_result (self, "configure", FALSE, local_error, error);
+}
+
+/* A scheme has the parameters that its method asks for. */
+static gboolean
+configure_scheme (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
+{
+  gboolean ok;
+
+  weft_quantization_config_begin_parameters (config);
+  ok = configure (self, config, error);
+  return weft_quantization_config_end_parameters (config, ok, error) && ok;
 }
 
 /**
@@ -513,7 +533,7 @@ weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *te
       return NULL;
     }
   if (self != NULL)
-    return configure (self, config, error) ? g_steal_pointer (&self) : NULL;
+    return configure_checkpoint (self, config, error) ? g_steal_pointer (&self) : NULL;
   if (!weft_quantization_config_check_types (config, error))
     return NULL;
   if (weft_quantization_config_is_there (config))
@@ -588,7 +608,7 @@ weft_quantizer_new_for_checkpoint (WeftCheckpoint *checkpoint, GError **error)
  * @error: return location
  *
  * Returns: (transfer full): a method that quantises with the scheme
- * Errors: %WEFT_ERROR_ARGUMENT if no plugin knows the scheme
+ * Errors: %WEFT_ERROR_ARGUMENT if no plugin knows the scheme, or it has no such parameter; those of the method
  * Since: 1.0
  */
 WeftQuantizer *
@@ -606,11 +626,12 @@ weft_quantizer_new_for_scheme (WeftQuantizationConfig *config, GError **error)
       return NULL;
     }
   if (self != NULL)
-    return configure (self, config, error) ? g_steal_pointer (&self) : NULL;
+    return configure_scheme (self, config, error) ? g_steal_pointer (&self) : NULL;
   known = list_known ();
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-               "no plugin quantises with the scheme '%s' (methods: %s)",
-               weft_quantization_config_get_scheme (config), known);
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+      "no plugin quantises with the scheme '%s' (methods: %s); `weft plugins --failed` says which plugins were not loaded",
+      weft_quantization_config_get_scheme (config), known);
   return NULL;
 }
 
@@ -803,7 +824,8 @@ weft_quantizer_quantize (WeftQuantizer *self, WeftPackedWeight *weight, GError *
   if (quantize (self, weight, &local_error))
     return TRUE;
   /* A method that cannot take one of the stacked experts takes none of them. */
-  if (!g_error_matches (local_error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT))
+  if (WEFT_QUANTIZER_BASE_GET_CLASS (self)->quantize != NULL
+      && !g_error_matches (local_error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT))
     {
       gchar *message = g_strdup_printf ("%s; --keep '%s' leaves it dense", local_error->message,
                                         strstr (name, "experts") != NULL ? "*experts*" : path);

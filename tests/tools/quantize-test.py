@@ -210,9 +210,10 @@ class QuantizeTest(unittest.TestCase):
         self.write_gguf("format")
         self.weft("dequantize", self.gguf_file, "-o", self.out, code=1)
 
-    def test_gguf_with_more_texts_than_memory_is_for(self):
-        self.write_gguf("w", text("a") + struct.pack("<IIQ", 9, 8, 1 << 23) + bytes(8 << 23))
-        self.assertIn("expected up to", self.weft("inspect", self.gguf_file, code=1).stderr)
+    def test_gguf_with_more_values_than_memory_is_for(self):
+        for kind, n_bytes in ((8, 8), (6, 4), (0, 1)):
+            self.write_gguf("w", text("a") + struct.pack("<IIQ", 9, kind, 1 << 23) + bytes(n_bytes << 23))
+            self.assertIn("expected up to", self.weft("inspect", self.gguf_file, code=1).stderr)
 
 
 if __name__ == "__main__":

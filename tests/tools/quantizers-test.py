@@ -264,6 +264,46 @@ WRITTEN = {
 }
 
 
+CT_PACK = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}
+
+# Schemes of which finite values come back finite, whatever they are.
+FINITE = {
+    "fp8-block": ("fp8-block", {"weight_block_size": [1, 32]}),
+    "fp8-block, powers of two": ("fp8-block", {"weight_block_size": [1, 32], "scale_fmt": "ue8m0"}),
+    "fp8-per-row": ("fp8-per-row", {}), "modelopt-nvfp4": ("modelopt-nvfp4", {}), "bitsandbytes-4bit": ("bitsandbytes-4bit", {}),
+    "bitsandbytes-int8": ("bitsandbytes-int8", {}), "affine": ("affine", {"group_size": 32}),
+    **{f"gguf {name}": ("gguf", {"type": name}) for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4")},
+    **{f"{layout}, {strategy}{'' if is_symmetric else ', asymmetric'}": compressed(layout, bits, kind, strategy, is_symmetric, **more)
+       for layout, bits, kind, strategy, is_symmetric, more in (
+           ("float-quantized", 8, "float", "channel", True, {}), ("pack-quantized", 4, "int", "group", True, {"group_size": 32}),
+           ("pack-quantized", 4, "int", "group", False, {"group_size": 32}), ("nvfp4-pack-quantized", 4, "float", "tensor_group", True, {"group_size": 16}),
+           ("mxfp4-pack-quantized", 4, "float", "group", True, {"group_size": 32}), ("mxfp8-quantized", 8, "float", "group", True, {"group_size": 32}))},
+}
+
+# A scheme and its parameters that are no scheme, and what is said.
+NO_SCHEMES = {
+    "a name that is misspelled": ("fp8-block", {"weight_block_sise": [16, 16]}, "no parameter 'weight_block_sise'; it has scale_fmt, weight_block_size"),
+    "a parameter of another scheme": ("fp8-per-row", {"weight_block_size": [16, 16]}, "it has none"),
+    "a text for a number": ("affine", {"bits": "four"}, "expected 'bits' to be a whole number"),
+    "a real number": ("affine", {"group_size": 32.0}, "expected 'group_size' to be a whole number"),
+    "a number for a text": ("gguf", {"type": 5}, "expected 'type' to be a text"),
+    "a value that is not one of two": ("fp8-block", {"scale_fmt": "foo"}, "'float' or 'ue8m0'"),
+    "a scheme of fp8 that is none": ("fp8-foo", {}, "there is fp8, fp8-block, fp8-per-row"),
+    "a scheme of bitsandbytes that is none": ("bitsandbytes-5bit", {}, "there is bitsandbytes"),
+    "a scheme of modelopt that is read only": ("modelopt-fp8", {}, "there is modelopt"),
+    "other groups than the format has": ("modelopt-nvfp4", {"group_size": 32}, "group_size of 16"),
+    "a format that is none": ("compressed-tensors/foo", {"weights": CT_PACK}, "no format 'foo'"),
+    "two formats": ("compressed-tensors/pack-quantized", {"format": "int-quantized", "weights": CT_PACK}, "says 'int-quantized'"),
+    "floats in a format of integers": ("compressed-tensors/pack-quantized", {"weights": {**CT_PACK, "type": "float"}}, "type int"),
+    "integers in a format of floats": ("compressed-tensors/float-quantized", {"weights": {"num_bits": 8, "type": "int", "strategy": "channel"}}, "type float"),
+    "bits that the format has not": ("compressed-tensors/float-quantized", {"weights": {"num_bits": 4, "type": "float", "strategy": "channel"}}, "8 to 8 bits"),
+    "groups that the format has not": ("compressed-tensors/mxfp4-pack-quantized", {"weights": {**CT_PACK, "type": "float", "group_size": 16}}, "groups of 32"),
+    "zero points that cannot be read": ("compressed-tensors/pack-quantized", {"weights": {"num_bits": 4, "type": "int", "strategy": "tensor", "symmetric": False}}, "a.weight"),
+    "a member that weights have not": ("compressed-tensors/pack-quantized", {"weights": {**CT_PACK, "grup_size": 32}}, "no 'grup_size'"),
+    "a member of another type": ("compressed-tensors/pack-quantized", {"weights": {**CT_PACK, "symmetric": 1}}, "'symmetric'"),
+}
+
+
 class QuantizersTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -408,6 +448,124 @@ class QuantizersTest(unittest.TestCase):
                     if isinstance(part, list):
                         part = floats([len(part)], *part)[2]
                     self.assertEqual(content, part, ending)
+
+    def test_finite_stays_finite(self):
+        rows = {"zeros": [0] * 32, "tiny and zeros": [1e-39] + [0] * 31, "small and zeros": [1e-37] + [0] * 31, "the least": [2 ** -149] + [0] * 31,
+                "large": [1e30, -1e30] * 16}
+        for name, (scheme, parameters) in FINITE.items():
+            for row, values in rows.items():
+                with self.subTest(name=name, row=row):
+                    source = self.make({"a.weight": floats([1, 32], *values)}, {"torch_dtype": "float32"})
+                    packed = self.convert("quantize", source, "--scheme", scheme, "--params", json.dumps(parameters), "--error-report", self.path("e.json"))
+                    found = self.read_values(self.convert("dequantize", packed, "--dtype", "float32"), "a.weight")
+                    self.assertTrue(all(map(math.isfinite, found)), found)
+                    self.assertTrue(self.read_config(self.folder.name, "e.json")[0]["is_finite"])
+                    for a, b in zip(found, values):
+                        self.assertLessEqual(abs(a), 2 * abs(b) if max(values) > 1 else max(map(abs, values)) * 1.1)
+
+    def test_a_range_that_is_no_number(self):
+        """The largest values become smaller ones at worst, or infinite, which the report says; none is NaN."""
+        for name, (scheme, parameters) in FINITE.items():
+            with self.subTest(name=name):
+                source = self.make({"a.weight": floats([1, 32], *[3.3e38, -3.3e38, 0, 0] * 8)}, {"torch_dtype": "float32"})
+                packed = self.convert("quantize", source, "--scheme", scheme, "--params", json.dumps(parameters), "--error-report", self.path("e.json"))
+                found = self.read_values(self.convert("dequantize", packed, "--dtype", "float32"), "a.weight")
+                self.assertFalse(any(map(math.isnan, found)), found)
+                row, = self.read_config(self.folder.name, "e.json")
+                self.assertEqual(row["is_finite"], all(map(math.isfinite, found)))
+                self.assertEqual(row["max_abs"] is None, not row["is_finite"])
+
+    def test_infinite_errors_are_told(self):
+        source = self.make({"a.weight": floats([1, 32], *[3.3e38] * 32)}, {"torch_dtype": "float32"})
+        for ending in ("txt", "svg"):
+            self.convert("quantize", source, "--scheme", "fp8-block", "--params", '{"scale_fmt": "ue8m0"}',
+                         "--error-report", self.path("e." + ending))
+            with open(self.path("e." + ending), encoding="utf-8") as file:
+                self.assertIn("not finite", file.read())
+
+    def test_values_that_are_not_finite(self):
+        for name, (scheme, parameters) in FINITE.items():
+            for value in (math.nan, math.inf, -math.inf):
+                with self.subTest(name=name, value=value):
+                    source = self.make({"a.weight": floats([2, 32], *[1.0] * 40, value, *[1.0] * 23)}, {"torch_dtype": "float32"})
+                    target = self.new_path()
+                    result = self.weft("quantize", source, "--scheme", scheme, "--params", json.dumps(parameters), "-o", target, code=1)
+                    self.assertIn("'a.weight' is NaN or infinite at (1, 8)", result.stderr)
+                    self.assertFalse(os.path.exists(target))
+
+    def test_no_schemes(self):
+        source = self.make({"a.weight": floats([32, 32], *[1.0] * 1024)}, {"torch_dtype": "float32"})
+        for name, (scheme, parameters, part) in NO_SCHEMES.items():
+            with self.subTest(name=name):
+                target = self.new_path()
+                self.assertIn(part, self.weft("quantize", source, "--scheme", scheme, "--params", json.dumps(parameters), "-o", target, code=1).stderr)
+                self.assertFalse(os.path.exists(target))
+
+    def test_keep_that_matches_nothing(self):
+        source = self.make({"m.layers.1.up.weight": floats([2, 2], 1, 2, 3, 4)}, {"torch_dtype": "float32"})
+        for entry in ("nosuch", "", "layers.1"):
+            with self.subTest(entry=entry):
+                self.assertIn(f"'{entry}'", self.weft("quantize", source, "-s", "fp8-block", "--keep", entry, "-o", self.new_path(), code=1).stderr)
+        # A head that a model may have, and has not.
+        self.convert("quantize", source, "-s", "fp8-block", "--keep", "lm_head")
+
+    def test_what_is_packed(self):
+        shapes = {"l.0.mixer.conv1d.weight": [8, 1, 4], "audio.conv1.weight": [8, 4, 3], "encoder.embeddings.weight": [8, 32], "pos_embed.weight": [8, 32],
+                  "shared.weight": [8, 32], "score.weight": [2, 32], "lm_head.weight": [8, 32], "norm.weight": [32], "l.0.up.bias": [32],
+                  "l.0.empty.weight": [0, 32]}
+        packed = {"l.0.up.weight": [8, 32], "l.0.gate_proj.weight": [8, 32]}
+        tensors = {name: floats(shape, *[1.0] * math.prod(shape)) for name, shape in {**shapes, **packed}.items()}
+        source = self.make(tensors, {"torch_dtype": "float32"})
+        for scheme, parameters in FINITE.values():
+            with self.subTest(scheme=scheme, parameters=parameters):
+                found = self.read(self.convert("quantize", source, "--scheme", scheme, "--params", json.dumps(parameters)))
+                for name in shapes:
+                    self.assertEqual(found[name], tensors[name], name)
+                for name in packed:
+                    self.assertNotEqual(found.get(name), tensors[name], name)
+
+    def test_classes_tell_what_is_linear(self):
+        source = self.make({f"{name}.weight": floats([2, 2], 1, 2, 3, 4) for name in ("a.up", "a.table", "a.normal")}, {"torch_dtype": "float32", "model_type": "tiny"})
+        classes = {"a.up": "Linear", "a.table": "Embedding", "a.normal": "Linear"}
+        tree = {"class": "Tiny", "model_type": "tiny",
+                "modules": [{"fqn": "", "class": "Tiny"}, {"fqn": "a", "class": "Block"}, *({"fqn": name, "class": kind} for name, kind in classes.items())],
+                "tensors": [{"name": f"{name}.weight", "shape": [2, 2], "dtype": "float32"} for name in classes]}
+        made_checkpoint.write_text(self.path("tree.json"), json.dumps(tree))
+        found = self.read(self.convert("convert", source, "--module-tree", self.path("tree.json"), "--quantize", "fp8-block"))
+        self.assertEqual({name: part[0] for name, part in found.items() if name.endswith("weight")},
+                         {"a.up.weight": "F8_E4M3", "a.table.weight": "F32", "a.normal.weight": "F8_E4M3"})
+
+    def test_bytes_that_are_no_blocks(self):
+        """A tensor that stays as it is is not read as codes."""
+        plain = {"a.mask": pack("U8", [1, 68], range(68)), "a.odd": pack("U8", [1, 67], range(67)), "b.weight": pack("U8", [2, 34], range(68)),
+                 "c.weight": pack("F8_E4M3", [1, 2], [1, 2])}
+        source = self.make({"a.weight": floats([1, 32], *range(32)), **plain}, {"torch_dtype": "float32"})
+        for scheme, parameters in (("gguf", {"type": "Q8_0"}), ("fp8-block", {})):
+            with self.subTest(scheme=scheme):
+                packed = self.convert("quantize", source, "-s", scheme, "-p", json.dumps(parameters))
+                dense = self.read(self.convert("dequantize", packed))
+                self.assertEqual({name: dense[name] for name in plain}, plain)
+                self.assertEqual(dense["a.weight"][1], [1, 32])
+
+    def test_stacked_experts_that_a_scheme_does_not_take(self):
+        source = self.make({"l.0.mlp.experts.up": floats([2, 4, 32], *[1.0] * 256), "a.weight": floats([1, 32], *[1.0] * 32)}, {"torch_dtype": "float32"})
+        for scheme, parameters in (("bitsandbytes-4bit", {}), ("affine", {"group_size": 32}), FINITE["float-quantized, channel"], ("modelopt-nvfp4", {})):
+            with self.subTest(scheme=scheme):
+                words = ("quantize", source, "-s", scheme, "-p", json.dumps(parameters))
+                result = self.weft(*words, "-o", self.new_path(), code=1)
+                self.assertNotIn("CRITICAL", result.stderr)
+                self.assertIn("--keep '*experts*'", result.stderr)
+                self.convert(*words[:2], *words[2:], "--keep", "*experts*")
+
+    def test_error_report_that_cannot_be_written(self):
+        source = self.make({"a.weight": floats([1, 2], 1, 2)}, {"torch_dtype": "float32"})
+        for report in (self.folder.name, self.path("nonexistent/e.svg")):
+            target = self.new_path()
+            self.assertIn(report, self.weft("quantize", source, "-s", "fp8-block", "-o", target, "--error-report", report, code=1).stderr)
+            self.assertFalse(os.path.exists(target))
+        target = self.new_path()
+        self.weft("quantize", source, "-s", "fp8-block", "-o", target, "--error-report", os.path.join(target, "e.svg"))
+        self.assertTrue(os.path.exists(os.path.join(target, "e.svg")))
 
     def test_outputs_of_one_conversion_that_differ(self):
         """One of two halves is packed: each output counts for itself."""

@@ -35,12 +35,18 @@ WEFT_DEFINE_QUANTIZER (WeftBitsandbytes, weft_bitsandbytes)
 static gboolean
 read_scheme (WeftBitsandbytes *self, WeftQuantizationConfig *config, GError **error)
 {
+  static const gchar *const schemes[] = { "bitsandbytes", "bitsandbytes-4bit", "bitsandbytes-int8", NULL };
   const gchar *scheme = weft_quantization_config_get_scheme (config);
-  const gchar *type = weft_quantization_config_lookup_string (config, "quant_type");
+  const gchar *type;
 
+  if (!weft_quantization_config_check_scheme (config, schemes, error))
+    return FALSE;
+  self->is_int8 = g_strcmp0 (scheme, "bitsandbytes-int8") == 0;
+  if (self->is_int8)
+    return TRUE;
+  type = weft_quantization_config_lookup_string (config, "quant_type");
   self->block = 64;
   weft_quantization_config_lookup_int (config, "blocksize", &self->block);
-  self->is_int8 = scheme != NULL && g_str_has_suffix (scheme, "int8");
   self->is_fp4 = type != NULL && g_str_equal (type, "fp4");
   self->is_double = weft_quantization_config_lookup_boolean (config, "double_quant", FALSE);
   if (scheme == NULL || (self->block > 0 && (type == NULL || self->is_fp4 || g_str_equal (type, "nf4"))))

@@ -154,6 +154,110 @@ group_new (const gchar *name, JsonNode *object, const gchar *format, GError **er
   return NULL;
 }
 
+/* What a format is made of: another one would be read as what it is not. */
+static const struct
+{
+  const gchar *name;
+  gboolean is_integer;
+  guint least_bits, most_bits;
+  gint64 group_size; /* 0: any strategy */
+} formats[] = {
+  { "float-quantized", FALSE, 8, 8, 0 },       { "int-quantized", TRUE, 1, 8, 0 },
+  { "pack-quantized", TRUE, 1, 8, 0 },         { "nvfp4-pack-quantized", FALSE, 4, 4, 16 },
+  { "mxfp4-pack-quantized", FALSE, 4, 4, 32 }, { "mxfp6-pack-quantized", FALSE, 6, 6, 32 },
+  { "mxfp8-quantized", FALSE, 8, 8, 32 },
+};
+
+static gboolean
+check_format (const WeftCtGroup *group, GError **error)
+{
+  g_autoptr (GString) known = g_string_new (NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
+    {
+      gint64 size = formats[i].group_size;
+
+      g_string_append_printf (known, "%s%s", i > 0 ? ", " : "", formats[i].name);
+      if (!g_str_equal (group->format, formats[i].name))
+        continue;
+      if (group->is_integer == formats[i].is_integer && group->bits >= formats[i].least_bits
+          && group->bits <= formats[i].most_bits && (group->is_integer || group->is_symmetric)
+          && (size == 0 || (group->block[0] == 1 && group->block[1] == size)))
+        return TRUE;
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "%s has weights of type %s with %u to %u bits, %s, %s%" G_GINT64_FORMAT
+                   "; 'weights' asks for others",
+                   group->format, formats[i].is_integer ? "int" : "float", formats[i].least_bits,
+                   formats[i].most_bits, formats[i].is_integer ? "symmetric or not" : "symmetric",
+                   size == 0 ? "any strategy, and groups above " : "and groups of ", size);
+      return FALSE;
+    }
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "there is no format '%s' to write; there is %s",
+               group->format, known->str);
+  return FALSE;
+}
+
+/* The members of `weights`, as configs have them. What is not said here of how scales were found makes no difference. */
+static const struct
+{
+  const gchar *name;
+  GType type; /* NONE: any */
+} weights_members[] = {
+  { "num_bits", G_TYPE_INT64 },       { "type", G_TYPE_STRING },      { "symmetric", G_TYPE_BOOLEAN },
+  { "strategy", G_TYPE_STRING },      { "group_size", G_TYPE_INT64 }, { "block_structure", G_TYPE_NONE },
+  { "dynamic", G_TYPE_BOOLEAN },      { "actorder", G_TYPE_NONE },    { "observer", G_TYPE_NONE },
+  { "observer_kwargs", G_TYPE_NONE }, { "scale_dtype", G_TYPE_NONE }, { "zp_dtype", G_TYPE_NONE },
+};
+
+static gboolean
+is_member (const gchar *name, JsonNode *node, gboolean *is_known)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (weights_members); i++)
+    if (g_str_equal (weights_members[i].name, name))
+      {
+        *is_known = TRUE;
+        return weights_members[i].type == G_TYPE_NONE || JSON_NODE_HOLDS_NULL (node)
+               || (JSON_NODE_HOLDS_VALUE (node)
+                   && json_node_get_value_type (node) == weights_members[i].type);
+      }
+  *is_known = FALSE;
+  return FALSE;
+}
+
+static gboolean
+check_weights (JsonNode *weights, GError **error)
+{
+  JsonNode *actorder = weft_json_lookup (weights, "actorder");
+  const gchar *type = lookup_text (weights, "type");
+  g_autoptr (GString) known = g_string_new (weights_members[0].name);
+  JsonObjectIter iter;
+  const gchar *name;
+  JsonNode *node;
+
+  for (guint i = 1; i < G_N_ELEMENTS (weights_members); i++)
+    g_string_append_printf (known, ", %s", weights_members[i].name);
+  json_object_iter_init (&iter, json_node_get_object (weights));
+  while (json_object_iter_next (&iter, &name, &node))
+    {
+      gboolean is_known;
+
+      if (is_member (name, node, &is_known))
+        continue;
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   is_known ? "'%s' in 'weights' is of another type than configs have it (%s)"
+                            : "'weights' has no '%s'; it has %s",
+                   name, is_known ? weft_json_describe (node) : known->str);
+      return FALSE;
+    }
+  if ((actorder == NULL || JSON_NODE_HOLDS_NULL (actorder))
+      && (type == NULL || g_str_equal (type, "int") || g_str_equal (type, "float"))
+      && !lookup_boolean (weights, "dynamic", FALSE))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "expected 'weights' of type 'int' or 'float', not dynamic and without an actorder");
+  return FALSE;
+}
+
 /* What a caller asks for is one group of all linear modules: its format is in the parameters, or in the name of the scheme. */
 static WeftCtGroup *
 group_new_for_scheme (WeftQuantizationConfig *config, GError **error)
@@ -161,7 +265,9 @@ group_new_for_scheme (WeftQuantizationConfig *config, GError **error)
   const gchar *scheme = weft_quantization_config_get_scheme (config);
   const gchar *slash = strchr (scheme, '/');
   JsonNode *parameters = weft_quantization_config_get_node (config);
-  WeftCtGroup *group;
+  JsonNode *weights = weft_quantization_config_lookup (config, "weights");
+  const gchar *format = weft_quantization_config_lookup_string (config, "format");
+  g_autoptr (WeftCtGroup) group = NULL;
 
   if (parameters == NULL)
     {
@@ -171,12 +277,20 @@ group_new_for_scheme (WeftQuantizationConfig *config, GError **error)
           scheme);
       return NULL;
     }
+  if (slash != NULL && format != NULL && !g_str_equal (format, slash + 1))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "the scheme is '%s', and the parameter 'format' says '%s'", scheme, format);
+      return NULL;
+    }
+  if (weights != NULL && JSON_NODE_HOLDS_OBJECT (weights) && !check_weights (weights, error))
+    return NULL;
   group = group_new (scheme, parameters, slash != NULL ? slash + 1 : NULL, error);
-  if (group == NULL)
+  if (group == NULL || !check_format (group, error))
     return NULL;
   g_strfreev (group->targets);
   group->targets = g_strdupv ((gchar **) (const gchar *[]){ "Linear", NULL });
-  return group;
+  return g_steal_pointer (&group);
 }
 
 GPtrArray *

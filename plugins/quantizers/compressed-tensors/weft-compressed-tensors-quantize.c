@@ -169,8 +169,7 @@ static WeftTensor *
 make_symmetric_scale (const Job *job, gfloat range, GError **error)
 {
   g_autoptr (WeftTensor) magnitude = reduce (job, WEFT_BLOCK_STATISTIC_MAGNITUDE, error);
-  g_autoptr (WeftTensor) scale =
-      apply (FUNCTION_DIVIDE_BY, magnitude, NULL, range, 0, job->dtype, error);
+  g_autoptr (WeftTensor) scale = apply (FUNCTION_DIVIDE_BY, magnitude, NULL, range, 0, job->dtype, error);
 
   return limit_scale (job, scale, error);
 }
@@ -293,8 +292,8 @@ make_global_scale (const Job *job, GError **error)
   g_autoptr (WeftTensor) magnitude =
       weft_tensor_reduce_blocks (job->dense, WEFT_BLOCK_STATISTIC_MAGNITUDE, (gint64[]){ 0, 0 }, 2, error);
   g_autoptr (WeftTensor) once = magnitude != NULL ? weft_tensor_remember (magnitude, error) : NULL;
-  g_autoptr (WeftTensor) global =
-      apply (FUNCTION_GLOBAL_SCALE, once, NULL, E4M3_MAX * E2M1_MAX, get_largest (job->dtype), job->dtype, error);
+  g_autoptr (WeftTensor) global = apply (FUNCTION_GLOBAL_SCALE, once, NULL, E4M3_MAX * E2M1_MAX,
+                                         get_largest (job->dtype), job->dtype, error);
   g_autoptr (WeftTensor) wide = global != NULL ? weft_tensor_cast (global, WEFT_DTYPE_F32, error) : NULL;
 
   return wide != NULL ? weft_tensor_reshape (wide, (gint64[]){ 1 }, 1, error) : NULL;

@@ -21,6 +21,9 @@ typedef struct
   WeftQuantizerBase parent_instance;
   /* Rows and columns of a block; 0: the config names none. */
   gint64 block[2];
+  /* What quantising makes: a scale for each row; for each block, which may be a power of two. */
+  gboolean is_per_row;
+  gboolean is_power;
 } WeftFp8Quantizer;
 
 WEFT_DEFINE_QUANTIZER (WeftFp8Quantizer, weft_fp8_quantizer)
@@ -70,7 +73,8 @@ static gboolean
 read_block (WeftFp8Quantizer *self, WeftQuantizationConfig *config, GError **error)
 {
   JsonNode *object = weft_quantization_config_get_node (config);
-  JsonNode *node = object != NULL ? weft_json_lookup (object, "weight_block_size") : NULL;
+  JsonNode *size = weft_quantization_config_lookup (config, "weight_block_size");
+  JsonNode *node = size == NULL && object != NULL ? weft_json_lookup (object, "weight_block_size") : size;
   JsonArray *array = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
 
   self->block[0] = self->block[1] = node == NULL ? 128 : 0;
@@ -90,6 +94,30 @@ read_block (WeftFp8Quantizer *self, WeftQuantizationConfig *config, GError **err
   return FALSE;
 }
 
+/* What a caller asks for. */
+static gboolean
+read_scheme (WeftFp8Quantizer *self, WeftQuantizationConfig *config, GError **error)
+{
+  static const gchar *const schemes[] = { "fp8", "fp8-block", "fp8-per-row", NULL };
+  const gchar *format;
+
+  if (!weft_quantization_config_check_scheme (config, schemes, error))
+    return FALSE;
+  self->is_per_row = g_strcmp0 (weft_quantization_config_get_scheme (config), "fp8-per-row") == 0;
+  if (self->is_per_row)
+    return TRUE;
+  format = weft_quantization_config_lookup_string (config, "scale_fmt");
+  self->is_power = g_strcmp0 (format, "ue8m0") == 0;
+  if (format != NULL && weft_quantization_config_get_scheme (config) != NULL && !self->is_power
+      && !g_str_equal (format, "float"))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "expected scale_fmt to be 'float' or 'ue8m0', found '%s'", format);
+      return FALSE;
+    }
+  return read_block (self, config, error);
+}
+
 static gboolean
 weft_fp8_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
 {
@@ -107,7 +135,7 @@ weft_fp8_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *c
   weft_quantizer_base_add_runtime_tensor (base, ".input_scale_ub");
   weft_quantizer_base_add_runtime_tensor (base, ".k_scale");
   weft_quantizer_base_add_runtime_tensor (base, ".v_scale");
-  return read_block ((WeftFp8Quantizer *) base, config, error);
+  return read_scheme ((WeftFp8Quantizer *) base, config, error);
 }
 
 static WeftTensor *
@@ -384,11 +412,9 @@ quantize_dense (WeftTensor *dense, const gint64 block[2], gboolean is_power, Wef
 static gboolean
 quantize_blocks (WeftFp8Quantizer *self, WeftPackedWeight *weight, GError **error)
 {
-  WeftQuantizationConfig *config = weft_quantizer_base_get_config (&self->parent_instance);
-  gboolean is_power = g_strcmp0 (weft_quantization_config_lookup_string (config, "scale_fmt"), "ue8m0") == 0;
   g_autoptr (WeftTensor) scale = NULL;
   g_autoptr (WeftTensor) codes =
-      quantize_dense (weft_packed_weight_get_dense (weight), self->block, is_power, &scale, error);
+      quantize_dense (weft_packed_weight_get_dense (weight), self->block, self->is_power, &scale, error);
 
   return set_parts (weight, codes, ROLE_SCALE, scale);
 }
@@ -410,44 +436,20 @@ quantize_rows (WeftPackedWeight *weight, GError **error)
 }
 
 static gboolean
-is_per_row (WeftQuantizerBase *base)
-{
-  const gchar *scheme = weft_quantization_config_get_scheme (weft_quantizer_base_get_config (base));
-
-  return scheme != NULL && g_str_has_suffix (scheme, "per-row");
-}
-
-static gboolean
-is_weight (WeftPackedWeight *weight)
-{
-  guint rank = weft_tensor_get_rank (weft_packed_weight_get_dense (weight));
-  const gchar *name = weft_packed_weight_get_name (weight);
-
-  return (rank == 2 || rank == 3) && (g_str_has_suffix (name, "weight") || strstr (name, "experts") != NULL);
-}
-
-static gboolean
-weft_fp8_quantizer_is_eligible (WeftQuantizerBase *base, WeftPackedWeight *weight)
-{
-  return is_weight (weight);
-}
-
-static gboolean
 weft_fp8_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
 {
-  return is_per_row (base) ? quantize_rows (weight, error)
-                           : quantize_blocks ((WeftFp8Quantizer *) base, weight, error);
+  WeftFp8Quantizer *self = (WeftFp8Quantizer *) base;
+
+  return self->is_per_row ? quantize_rows (weight, error) : quantize_blocks (self, weight, error);
 }
 
 static gchar *
 weft_fp8_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules, GError **error)
 {
   WeftFp8Quantizer *self = (WeftFp8Quantizer *) base;
-  const gchar *format =
-      weft_quantization_config_lookup_string (weft_quantizer_base_get_config (base), "scale_fmt");
   g_autoptr (GString) json = g_string_new ("{\"quant_method\": ");
 
-  if (is_per_row (base))
+  if (self->is_per_row)
     g_string_append (json, "\"fbgemm_fp8\"");
   else if (self->block[0] == 0)
     g_string_append (json, "\"fp8\", \"activation_scheme\": \"dynamic\", \"weight_block_size\": null");
@@ -457,7 +459,7 @@ weft_fp8_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skip
         "\"fp8\", \"activation_scheme\": \"dynamic\", \"weight_block_size\": [%" G_GINT64_FORMAT
         ", %" G_GINT64_FORMAT "]",
         self->block[0], self->block[1]);
-  if (g_strcmp0 (format, "ue8m0") == 0)
+  if (self->is_power)
     g_string_append (json, ", \"scale_fmt\": \"ue8m0\"");
   g_string_append (json, ", \"modules_to_not_convert\": ");
   weft_json_append_texts (json, skipped_modules);
@@ -472,7 +474,6 @@ weft_fp8_quantizer_class_init (WeftFp8QuantizerClass *klass)
   klass->parent_class.configure = weft_fp8_quantizer_configure;
   klass->parent_class.describe = weft_fp8_quantizer_describe;
   klass->parent_class.dequantize = weft_fp8_quantizer_dequantize;
-  klass->parent_class.is_eligible = weft_fp8_quantizer_is_eligible;
   klass->parent_class.quantize = weft_fp8_quantizer_quantize;
   klass->parent_class.dup_config = weft_fp8_quantizer_dup_config;
 }

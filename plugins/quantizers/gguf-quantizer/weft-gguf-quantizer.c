@@ -3,6 +3,8 @@
  * tensors are widened to it, as the tools of that format do. */
 #include "weft-gguf-blocks.h"
 
+#include <string.h>
+
 typedef struct
 {
   WeftQuantizerBase parent_instance;
@@ -26,8 +28,11 @@ weft_gguf_quantizer_recognise (WeftQuantizerBase *base, WeftQuantizationConfig *
 static gboolean
 weft_gguf_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
 {
+  static const gchar *const schemes[] = { "gguf", NULL };
   const gchar *name = weft_quantization_config_lookup_string (config, "type");
 
+  if (!weft_quantization_config_check_scheme (config, schemes, error))
+    return FALSE;
   weft_quantizer_base_add_part (base, WEFT_ROLE_CODES, "", "");
   if (weft_quantization_config_get_scheme (config) == NULL)
     return TRUE;
@@ -40,6 +45,17 @@ weft_gguf_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *
   return FALSE;
 }
 
+/* Blocks in a safetensors file are weights, as they are where blocks are made. */
+static gboolean
+is_weight (WeftPackedWeight *weight)
+{
+  WeftTensor *rows = weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES);
+  const gchar *name = weft_packed_weight_get_name (weight);
+
+  return weft_tensor_get_dtype (rows) == WEFT_DTYPE_U8 && weft_tensor_get_rank (rows) >= 2
+         && (g_str_has_suffix (name, "weight") || strstr (name, "experts") != NULL);
+}
+
 /* The table of a GGUF file tells it for each tensor. Blocks that a safetensors file holds are all of the config's type. */
 static const gchar *
 get_type_name (WeftQuantizerBase *base, WeftPackedWeight *weight)
@@ -47,9 +63,8 @@ get_type_name (WeftQuantizerBase *base, WeftPackedWeight *weight)
   WeftQuantizationConfig *config = weft_quantizer_base_get_config (base);
   const gchar *key = weft_packed_weight_get_key (weight, WEFT_ROLE_CODES);
   const gchar *name = key != NULL ? weft_quantization_config_get_metadata (config, key) : NULL;
-  WeftTensor *rows = weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES);
 
-  if (name != NULL || weft_tensor_get_dtype (rows) != WEFT_DTYPE_U8)
+  if (name != NULL || !is_weight (weight))
     return name;
   return weft_quantization_config_lookup_string (config, "type");
 }
@@ -86,6 +101,13 @@ weft_gguf_quantizer_describe (WeftQuantizerBase *base, WeftPackedWeight *weight,
   type = find_type (base, weight, error);
   if (type == NULL)
     return FALSE;
+  if (!is_half && *last % type->n_bytes != 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+                   "'%s' has rows of %" G_GINT64_FORMAT " bytes, which are not whole blocks of %s",
+                   weft_packed_weight_get_name (weight), *last, type->name);
+      return FALSE;
+    }
   if (!is_half)
     *last = *last / type->n_bytes * type->n_elements;
   return weft_packed_weight_set_packed (weight, type->name, shape.dims, shape.rank, WEFT_DTYPE_F32, error);
@@ -121,8 +143,13 @@ weft_gguf_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight,
 static gchar *
 weft_gguf_quantizer_dup_config (WeftQuantizerBase *base, const gchar *const *skipped_modules, GError **error)
 {
-  return g_strdup_printf ("{\"quant_method\": \"gguf\", \"type\": \"%s\"}",
+  g_autoptr (GString) json = g_string_new (NULL);
+
+  g_string_append_printf (json, "{\"quant_method\": \"gguf\", \"type\": \"%s\", \"modules_to_not_convert\": ",
                           ((WeftGgufQuantizer *) base)->type->name);
+  weft_json_append_texts (json, skipped_modules);
+  g_string_append_c (json, '}');
+  return g_string_free (g_steal_pointer (&json), FALSE);
 }
 
 static void

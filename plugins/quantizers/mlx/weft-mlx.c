@@ -36,9 +36,12 @@ weft_mlx_recognise (WeftQuantizerBase *base, WeftQuantizationConfig *config, Wef
 static gboolean
 weft_mlx_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
 {
+  static const gchar *const schemes[] = { "affine", "mlx", "mlx-affine", NULL };
   WeftMlx *self = (WeftMlx *) base;
   const gchar *mode = weft_quantization_config_lookup_string (config, "mode");
 
+  if (!weft_quantization_config_check_scheme (config, schemes, error))
+    return FALSE;
   weft_quantizer_base_add_part (base, WEFT_ROLE_CODES, ".weight", ".weight");
   weft_quantizer_base_add_part (base, ROLE_SCALE, ".weight", ".scales");
   weft_quantizer_base_add_part (base, ROLE_BIAS, ".weight", ".biases");
@@ -125,8 +128,8 @@ compute_scales (gconstpointer params, const gfloat *const *inputs, gsize n_value
     {
       gfloat range = inputs[0][i] - inputs[1][i];
 
-      output[i] = fmaxf (isinf (range) ? inputs[0][i] / n_steps - inputs[1][i] / n_steps : range / n_steps,
-                         1e-8f);
+      output[i] =
+          fmaxf (isinf (range) ? inputs[0][i] / n_steps - inputs[1][i] / n_steps : range / n_steps, 1e-8f);
     }
 }
 

@@ -21,12 +21,33 @@ typedef struct
 
 WEFT_DEFINE_QUANTIZER (WeftModeloptQuantizer, weft_modelopt_quantizer)
 
+/* What a caller asks for: NVFP4, with the groups that it has. */
+static gboolean
+check_scheme (WeftQuantizationConfig *config, GError **error)
+{
+  static const gchar *const schemes[] = { "modelopt", "modelopt-nvfp4", NULL };
+  const gchar *name = weft_quantization_config_lookup_string (config, "quant_algo");
+  gint64 group_size = GROUP_ELEMENTS;
+
+  if (!weft_quantization_config_check_scheme (config, schemes, error))
+    return FALSE;
+  weft_quantization_config_lookup_int (config, "group_size", &group_size);
+  if (group_size == GROUP_ELEMENTS && (name == NULL || g_str_equal (name, "NVFP4")))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "expected quant_algo 'NVFP4' and a group_size of %d, which are all that is written",
+               GROUP_ELEMENTS);
+  return FALSE;
+}
+
 /* Algorithms whose weights are stored as NVFP4 or FP8, whatever their activations are. */
 static gboolean
 check_algorithm (WeftQuantizationConfig *config, GError **error)
 {
   const gchar *name = weft_quantization_config_lookup_string (config, "quant_algo");
 
+  if (weft_quantization_config_get_scheme (config) != NULL)
+    return check_scheme (config, error);
   if (name == NULL || strstr (name, "NVFP4") != NULL || strstr (name, "FP8") != NULL
       || g_str_equal (name, "MIXED_PRECISION"))
     return TRUE;

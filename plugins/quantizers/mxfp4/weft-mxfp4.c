@@ -48,12 +48,34 @@ weft_mxfp4_quantizer_recognise (WeftQuantizerBase *base, WeftQuantizationConfig 
   return weft_quantization_config_get_scheme (config) == NULL && has_blocks (tensors);
 }
 
+/* What a caller asks for is what there is. */
+static gboolean
+check_scheme (WeftQuantizationConfig *config, GError **error)
+{
+  static const gchar *const schemes[] = { "mxfp4", "mxfp4-moe", NULL };
+  const gchar *rounding;
+  gint64 block = BLOCK_ELEMENTS;
+
+  if (weft_quantization_config_get_scheme (config) == NULL)
+    return TRUE;
+  if (!weft_quantization_config_check_scheme (config, schemes, error))
+    return FALSE;
+  rounding = weft_quantization_config_lookup_string (config, "scale_rounding");
+  weft_quantization_config_lookup_int (config, "block", &block);
+  if (block == BLOCK_ELEMENTS && (rounding == NULL || g_str_equal (rounding, "up")))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+               "expected a block of %d and a scale_rounding of 'up', which are all that is written",
+               BLOCK_ELEMENTS);
+  return FALSE;
+}
+
 static gboolean
 weft_mxfp4_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GError **error)
 {
   weft_quantizer_base_add_part (base, WEFT_ROLE_CODES, "", "_blocks");
   weft_quantizer_base_add_part (base, ROLE_SCALE, "", "_scales");
-  return TRUE;
+  return check_scheme (config, error);
 }
 
 static gboolean
