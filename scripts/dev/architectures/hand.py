@@ -113,7 +113,9 @@ SEEDS = {
 
 # Fields that a config class puts into one of its nested configs.
 SETS = {
-    "InklingConfig": {n: {"text_hidden_size": "text_config.hidden_size"} for n in ("audio_config", "vision_config")},
+    "InklingConfig": {
+        "audio_config": {"text_hidden_size": "text_config.hidden_size"},
+        "vision_config": {"text_hidden_size": "text_config.hidden_size", "is_half": "raw.dtype == 'bfloat16' or raw.torch_dtype == 'bfloat16'"}},
     "HunYuanVLConfig": {"vision_config": {"text_hidden_size": "text_config.hidden_size"}},
     "PI0Config": {"dit_config": {"vocab_size": "vlm_config.text_config.vocab_size"}},
 }
@@ -148,10 +150,20 @@ for name, field in (("MambaConfig", "time_step_rank"), ("Mamba2Config", "time_st
 
 # The vision tower of Inkling folds a patch by the largest prime factors first, and takes for each layer the fold that is nearest to an even growth.
 INKLING_FOLDS = "[d for d in range(2, {0} + 1) if {0} % d == 0 and min([q for q in primes if d % q == 0]) >= max([1] + [q for q in primes if {0} // d % q == 0])]"
-INKLING_PLACE = "len([k for k in range(len(fold_areas) - 1) if patch_values ** (2 * i / num_hidden_layers) > fold_areas[k] * fold_areas[k + 1] * 1.000001])"
+INKLING_PLACE = "len([k for k in range(len(fold_areas) - 1) if 2 * growth[i] > fold_logs[k] + fold_logs[k + 1] + 0.000001])"
 # With fewer layers than folds it takes the assignment of the least cost; logarithms come from small powers.
 INKLING_CHOICES = "[[j for j in range(len(fold_areas)) if c // 2 ** (len(fold_areas) - 1 - j) % 2 == 1] for c in range(2 ** len(fold_areas))]"
-INKLING_COST = "sum([abs(patch_log * k / num_hidden_layers - fold_logs[c[k]]) for k in range(num_hidden_layers + 1)])"
+INKLING_COST = "sum([abs(growth[k] - fold_logs[c[k]]) for k in range(num_hidden_layers + 1)])"
+
+
+def in_bfloat16(e):
+    """What is left of a number from 0 up to 16 in that type, in which the reference computes the growth if the model has it."""
+    text = "round(v * 1024) / 1024"
+    for least, parts in ((0.25, 512), (0.5, 256), (1, 128), (2, 64), (4, 32), (8, 16)):
+        text = f"round(v * {parts}) / {parts} if v >= {least} else {text}"
+    return f"[{text} for v in [{e}]][0]"
+
+
 RULES["InklingVisionConfig"] = {
     "primes": {"always": "[q for q in range(2, max(patch_size, temporal_patch_size) + 1) if len([r for r in range(2, q) if q % r == 0]) == 0]"},
     "folds": {"always": INKLING_FOLDS.format("patch_size")},
@@ -160,12 +172,18 @@ RULES["InklingVisionConfig"] = {
     "fold_widths": {"always": "[num_channels] + [(d * d * num_channels + 63) // 64 * 64 for d in folds] + [patch_size * patch_size * num_channels * t * 64 for t in time_folds]"},
     "patch_values": {"always": "patch_size * patch_size * temporal_patch_size * num_channels"},
     "patch_log": {"always": "(patch_values ** 0.00001 - patch_values ** -0.00001) * 50000"},
+    "is_half": {"always": "raw.dtype == 'bfloat16' or raw.torch_dtype == 'bfloat16'"},
+    "growth_end": {"always": in_bfloat16("patch_log")},
+    "growth_step": {"always": in_bfloat16("growth_end / num_hidden_layers")},
+    "growth": {"always": "[patch_log * k / num_hidden_layers for k in range(num_hidden_layers + 1)] if not is_half else "
+                         f"[{in_bfloat16('growth_step * k')} if k < (num_hidden_layers + 1) // 2 else {in_bfloat16('growth_end - ' + in_bfloat16('growth_step * (num_hidden_layers - k)'))} "
+                         "for k in range(num_hidden_layers + 1)]"},
     "fold_logs": {"always": "[(a ** 0.00001 - a ** -0.00001) * 50000 for a in fold_areas]"},
     "fold_choices": {"always": f"[c for c in {INKLING_CHOICES} if len(c) == num_hidden_layers + 1] if num_hidden_layers < len(fold_areas) and len(fold_areas) <= 12 else []"},
     "fold_costs": {"always": f"[{INKLING_COST} for c in fold_choices]"},
     "plan": {"always": f"[0] + [{INKLING_PLACE} for i in range(1, num_hidden_layers)] + [len(fold_areas) - 1] if num_hidden_layers >= len(fold_areas) "
                        "else [k if k < num_hidden_layers - 1 else num_hidden_layers for k in range(num_hidden_layers + 1)] "
-                       "if num_hidden_layers == len(fold_areas) - 1 and patch_values ** ((num_hidden_layers - 1) / num_hidden_layers) >= fold_areas[-1] "
+                       "if num_hidden_layers == len(fold_areas) - 1 and growth[num_hidden_layers - 1] >= fold_logs[-1] - 0.000001 "
                        "else [0] + [fold_choices[c] for c in range(len(fold_choices)) if fold_costs[c] <= min(fold_costs) + 0.000001][-1][1:num_hidden_layers] + [len(fold_areas) - 1]"},
 }
 RULES["InklingTextConfig"] = {
