@@ -755,6 +755,10 @@ RULES["TimmWrapperConfig"] = {
     "architecture": "resnet50",
     "num_labels": {"always": "raw.num_classes if raw.num_classes is not None else raw.num_labels if raw.num_labels is not None else len(raw.label_names) if raw.label_names is not None else 2"},
 }
+RULES["Gemma3nTextConfig"] = {
+    "intermediate_size": {"default": 16384, "always": "given if is_list(given) else [given for i in range(num_hidden_layers)]"},
+    "kv_sharing_modes": {"always": "['reuse' if i >= num_hidden_layers - num_kv_shared_layers else None for i in range(num_hidden_layers)]"},
+}
 RULES["Gemma3nVisionConfig"] = {**wrapped.RULES, "architecture": "mobilenetv5_300m_enc"}
 HAND["TimmWrapperModel"] = wrapped.wrapper("TimmWrapperModel", "0")
 HAND["TimmWrapperForImageClassification"] = wrapped.wrapper("TimmWrapperForImageClassification", "num_labels")
@@ -766,5 +770,15 @@ HAND["Gemma3nModel"] = {
         {"name": "audio_tower", "auto": "AutoModel", "config": "audio_config"},
         {"name": "embed_vision", "module": "@Gemma3nMultimodalEmbedder", "config": "vision_config", "with": {"text_config": "text_config"}},
         {"name": "embed_audio", "module": "@Gemma3nMultimodalEmbedder", "config": "audio_config", "with": {"text_config": "text_config"}},
+    ],
+}
+HAND["Gemma3nMultimodalEmbedder"] = {
+    "class": "Gemma3nMultimodalEmbedder",
+    "arguments": ["text_config"],
+    "children": [
+        {"name": "embedding", "module": "Embedding", "with": {"num_embeddings": "vocab_size", "embedding_dim": "hidden_size"}},
+        *({"name": n, "module": "@Gemma3nRMSNorm", "with": {"dim": "hidden_size"}} for n in ("hard_embedding_norm", "soft_embedding_norm")),
+        linear("embedding_projection", "hidden_size", "text_config.hidden_size", "False"),
+        {"name": "embedding_post_projection_norm", "module": "@Gemma3nRMSNorm", "with": {"dim": "text_config.hidden_size", "with_scale": "False"}},
     ],
 }
