@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Usage: load [--cold] [--there] [--small-pages] ROUNDS FOLDER CONTESTANT...
  *
- * Brings a checkpoint into memory in several ways, each in turn, and prints the seconds of every round:
+ * Brings a checkpoint into memory in several ways, each in turn, and prints the seconds of every round, by the clock and of the
+ * processors, which neighbours disturb less:
  *   copy                       two threads copy a mapping of the files, whose pages are there
  *   prepare                    the loader opens the checkpoint and plans
+ *   prepare+pread              the same, and loads
  *   pread, mmap, direct        the loader, once it has planned, by that backend; `pread:8:1024`: 8 reads of 1 MiB at once;
  *                              `pread@0/2`: the part of rank 0 of 2
  * The arena is fresh, so that its pages have to be given, large ones where the kernel has them and --small-pages does not
@@ -13,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +23,13 @@
 
 #define CHUNK_BYTES ((gsize) 2 << 20)
 #define N_COPY_THREADS 2
+
+/* Seconds by the clock, and those that processors worked for this process. */
+typedef struct
+{
+  gdouble elapsed;
+  gdouble processor;
+} Times;
 
 typedef struct
 {
@@ -48,6 +58,30 @@ fail_on (const GError *error)
     return;
   g_printerr ("load: %s\n", error->message);
   exit (1);
+}
+
+static gdouble
+get_seconds (struct timeval time)
+{
+  return (gdouble) time.tv_sec + (gdouble) time.tv_usec / G_USEC_PER_SEC;
+}
+
+static Times
+get_times (void)
+{
+  struct rusage usage;
+
+  getrusage (RUSAGE_SELF, &usage);
+  return (Times){ (gdouble) g_get_monotonic_time () / G_USEC_PER_SEC,
+                  get_seconds (usage.ru_utime) + get_seconds (usage.ru_stime) };
+}
+
+static Times
+get_times_since (Times start)
+{
+  Times now = get_times ();
+
+  return (Times){ now.elapsed - start.elapsed, now.processor - start.processor };
 }
 
 static void
@@ -116,19 +150,19 @@ copy_chunks (gpointer user_data)
   return NULL;
 }
 
-static gint64
+static Times
 run_copy (const Setting *setting)
 {
   g_autoptr (GArray) mappings = map_files (setting->folder);
   g_autoptr (WeftArena) arena = NULL;
   g_autoptr (GError) error = NULL;
   guint64 n_bytes = 0;
-  gint64 start;
+  Times start;
   guint8 *destination;
 
   for (guint i = 0; i < mappings->len; i++)
     n_bytes += g_array_index (mappings, Mapping, i).n_bytes;
-  start = g_get_monotonic_time ();
+  start = get_times ();
   arena = setting->arena != NULL ? g_object_ref (setting->arena) : weft_arena_new (n_bytes, &error);
   fail_on (error);
   destination = weft_arena_get_memory (arena);
@@ -143,7 +177,7 @@ run_copy (const Setting *setting)
         g_thread_join (threads[j]);
       destination += copy.mapping->n_bytes;
     }
-  return g_get_monotonic_time () - start;
+  return get_times_since (start);
 }
 
 /* `@0/2` */
@@ -182,28 +216,32 @@ make_loader (const Setting *setting, const gchar *contestant)
   return loader;
 }
 
-static gint64
+static Times
 run_loader (const Setting *setting, const gchar *contestant)
 {
-  g_autoptr (WeftLoader) loader = make_loader (setting, contestant);
+  gboolean is_timed_from_opening = g_str_has_prefix (contestant, "prepare");
+  const gchar *backend =
+      g_str_has_prefix (contestant, "prepare+") ? contestant + strlen ("prepare+") : contestant;
+  g_autoptr (WeftLoader) loader = make_loader (setting, backend);
   g_autoptr (WeftArena) arena = NULL;
   g_autoptr (GError) error = NULL;
-  gint64 start;
+  Times start;
 
-  start = g_get_monotonic_time ();
+  start = get_times ();
   (void) weft_loader_prepare (loader, NULL, &error);
   fail_on (error);
   if (strcmp (contestant, "prepare") == 0)
-    return g_get_monotonic_time () - start;
+    return get_times_since (start);
   if (setting->is_cold)
     drop_cache (setting->folder);
-  start = g_get_monotonic_time ();
+  if (!is_timed_from_opening)
+    start = get_times ();
   if (setting->arena != NULL)
     (void) weft_loader_load_into (loader, setting->arena, NULL, &error);
   else
     arena = weft_loader_load (loader, NULL, &error);
   fail_on (error);
-  return g_get_monotonic_time () - start;
+  return get_times_since (start);
 }
 
 /* Room for the files, headers included, every page given. */
@@ -246,10 +284,11 @@ main (int argc, char **argv)
   setting.arena = is_there ? make_used_arena (setting.folder) : NULL;
   for (gint64 round = g_ascii_strtoll (argv[first], NULL, 10); round > 0; round--)
     for (gint i = first + 2; i < argc; i++)
-      g_print (
-          "%s %.6f\n", argv[i],
-          (gdouble) (strcmp (argv[i], "copy") == 0 ? run_copy (&setting) : run_loader (&setting, argv[i]))
-              / G_USEC_PER_SEC);
+      {
+        Times times = strcmp (argv[i], "copy") == 0 ? run_copy (&setting) : run_loader (&setting, argv[i]);
+
+        g_print ("%s %.6f %.6f\n", argv[i], times.elapsed, times.processor);
+      }
   g_clear_object (&setting.arena);
   return 0;
 }

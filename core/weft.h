@@ -64,6 +64,8 @@
 #include "checkpoint/weft-gguf-file.h"
 #include "checkpoint/weft-job.h"
 #include "checkpoint/weft-memory-sink.h"
+#include "checkpoint/weft-output-set.h"
+#include "checkpoint/weft-rank-folder.h"
 #include "checkpoint/weft-safetensors-sink.h"
 #include "checkpoint/weft-shard-layout.h"
 #include "checkpoint/weft-shard.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "weft-command-convert.h"
 
-#include <errno.h>
 #include <string.h>
-
-#include <glib/gstdio.h>
 
 #include "base/weft-json.h"
 #include "base/weft-text.h"
+#include "checkpoint/weft-output-set.h"
 #include "weft-command-errors.h"
 #include "weft-command-job.h"
 #include "weft-command-output.h"
@@ -18,9 +16,11 @@ typedef struct
   WeftCommandCall *call;
   WeftLoadPlan *plan;
   WeftSafetensorsSink *sink; /* NULL: nothing is written */
-  JsonArray *results;        /* (nullable): those of several runs, for one value */
-  gboolean is_alone;         /* of a job of which each process makes what is its own */
-  gboolean is_repeated;      /* an earlier run has told what the plan found */
+  WeftOutputSet *set;        /* (nullable): that the output is a member of, with its name */
+  const gchar *member;
+  JsonArray *results;   /* (nullable): those of several runs, for one value */
+  gboolean is_alone;    /* of a job of which each process makes what is its own */
+  gboolean is_repeated; /* an earlier run has told what the plan found */
 } Run;
 
 /* What values told while they were written. NULL if nothing was. */
@@ -155,6 +155,18 @@ check_only (const Run *run, const WeftCommandDestination *destination, GError **
   return TRUE;
 }
 
+static WeftSafetensorsSink *
+open_sink (const Run *run, const WeftCommandDestination *destination, GError **error)
+{
+  WeftSafetensorsSink *sink = run->set != NULL
+                                  ? weft_safetensors_sink_new_in_set (run->set, run->member)
+                                  : weft_command_open_sink (destination, run->call->arguments[0], error);
+
+  if (sink != NULL && !run->is_alone)
+    weft_command_share_sink (run->call, sink);
+  return sink;
+}
+
 static gboolean
 convert_once (Run *run, const WeftCommandDestination *destination,
               const WeftCommandQuantization *quantization, gboolean is_dry_run, WeftCommandMakePlan make_plan,
@@ -170,11 +182,9 @@ convert_once (Run *run, const WeftCommandDestination *destination,
     return FALSE;
   if (!is_dry_run)
     {
-      sink = weft_command_open_sink (destination, run->call->arguments[0], error);
+      sink = open_sink (run, destination, error);
       if (sink == NULL)
         return FALSE;
-      if (!run->is_alone)
-        weft_command_share_sink (run->call, sink);
     }
   plan = make_plan (run->call, error);
   if (plan == NULL)
@@ -183,7 +193,11 @@ convert_once (Run *run, const WeftCommandDestination *destination,
   run->sink = sink;
   ok = is_dry_run ? check_only (run, destination, error) : write_output (run, destination, error);
   if (ok && !is_dry_run && quantization->error_report != NULL && weft_command_speaks (run->call))
-    ok = weft_command_write_errors (plan, quantization->error_report, run->call, error);
+    {
+      ok = weft_command_write_errors (plan, quantization->error_report, run->call, error);
+      if (!ok)
+        g_prefix_error (error, "the output is complete, but not the report of errors: ");
+    }
   return ok;
 }
 
@@ -211,22 +225,134 @@ weft_command_convert (WeftCommandCall *call, const WeftCommandDestination *desti
                                                                                       : WEFT_COMMAND_FAILED;
 }
 
+/* What all ranks hold, made in one call. */
+typedef struct
+{
+  WeftCommandCall *call;
+  const WeftCommandDestination *destination;
+  const WeftCommandQuantization *quantization;
+  WeftCommandParallel *parallel;
+  WeftCommandMakePlan make_plan;
+  GStrv names; /* of the folders, by rank */
+  guint n_ranks;
+  WeftOutputSet *set; /* NULL: nothing is written */
+  JsonArray *results;
+} Ranks;
+
 /* Folders of all ranks go into one. */
 static gboolean
-make_folder (const WeftCommandDestination *destination, GError **error)
+check_destination (const WeftCommandDestination *destination, const WeftCommandCall *call, GError **error)
 {
-  if (destination->output == NULL || destination->is_in_place
-      || g_str_has_suffix (destination->output, ".safetensors"))
-    {
-      weft_command_set_usage_error (
-          error, "the parts of all ranks need a folder to go to (--output); name one rank to make a file");
-      return FALSE;
-    }
-  if (g_mkdir_with_parents (destination->output, 0777) == 0)
+  gboolean is_folder = destination->output != NULL && destination->output[0] != '\0'
+                       && !destination->is_in_place
+                       && !g_str_has_suffix (destination->output, ".safetensors");
+
+  if (!is_folder)
+    weft_command_set_usage_error (
+        error, "the parts of all ranks need a folder to go to (--output); name one rank to make a file");
+  else if (destination->is_shared_out && call->is_json)
+    weft_command_set_usage_error (
+        error, "--json tells of one process; with --mpi and the folders of all ranks leave it out");
+  else
     return TRUE;
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: the folder cannot be made: %s", destination->output,
-               g_strerror (errno));
   return FALSE;
+}
+
+static gboolean
+begin_set (Ranks *ranks, GError **error)
+{
+  WeftCommandCall *call = ranks->call;
+
+  ranks->set = weft_output_set_new (ranks->destination->output, (const gchar *const *) ranks->names,
+                                    weft_command_read_output_flags (ranks->destination), error);
+  return ranks->set != NULL && (!weft_command_speaks (call) || weft_output_set_begin (ranks->set, error))
+         && (call->job == NULL || weft_job_agree (call->job, error));
+}
+
+/* One rank's part; @is_first: the reports of the others say the same. */
+static gboolean
+convert_rank (const Ranks *ranks, guint rank, gboolean is_first, GError **error)
+{
+  Run run = { .call = ranks->call,
+              .set = ranks->set,
+              .member = ranks->names[rank],
+              .results = ranks->results,
+              .is_repeated = !is_first,
+              .is_alone = TRUE };
+  const gchar *output = ranks->destination->output;
+  g_autofree gchar *path = g_build_filename (output != NULL ? output : "", ranks->names[rank], NULL);
+  WeftCommandDestination own = *ranks->destination;
+
+  own.output = path;
+  ranks->parallel->current = rank;
+  return convert_once (&run, &own, ranks->quantization, ranks->set == NULL, ranks->make_plan, error);
+}
+
+/* The processes of a job take turns; each makes its folders by itself. */
+static gboolean
+convert_own_ranks (const Ranks *ranks, GError **error)
+{
+  WeftJob *job = ranks->call->job;
+  guint first = job != NULL ? weft_job_get_rank (job) : 0;
+  guint step = job != NULL ? weft_job_get_size (job) : 1;
+
+  for (guint rank = first; rank < ranks->n_ranks; rank += step)
+    if (!convert_rank (ranks, rank, rank == first, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* When all processes are done one of them gives the set its name. */
+static gboolean
+publish_set (const Ranks *ranks, GError **error)
+{
+  WeftCommandCall *call = ranks->call;
+
+  if (call->job != NULL && !weft_job_commit (call->job, error))
+    return FALSE;
+  return !weft_command_speaks (call) || weft_output_set_publish (ranks->set, error);
+}
+
+/* The folder that was replaced was that of all ranks. */
+static void
+print_results (const Ranks *ranks)
+{
+  const gchar *kept_path = ranks->set != NULL ? weft_output_set_get_kept_path (ranks->set) : NULL;
+  g_autofree gchar *shown = kept_path != NULL ? g_filename_display_name (kept_path) : NULL;
+  g_autoptr (JsonNode) root = json_node_new (JSON_NODE_ARRAY);
+
+  weft_command_print_replaced (ranks->call, kept_path, ranks->destination->output);
+  if (!ranks->call->is_json)
+    return;
+  for (guint i = 0; shown != NULL && i < json_array_get_length (ranks->results); i++)
+    json_object_set_string_member (json_array_get_object_element (ranks->results, i), "kept_path", shown);
+  json_node_set_array (root, ranks->results);
+  weft_command_print_json (root);
+}
+
+static gboolean
+convert_all_ranks (Ranks *ranks, gboolean is_dry_run, GError **error)
+{
+  gboolean ok = (is_dry_run || begin_set (ranks, error)) && convert_own_ranks (ranks, error)
+                && (is_dry_run || publish_set (ranks, error));
+
+  /* What is given up of the set is still written to until all processes have stopped. */
+  if (!ok && ranks->call->job != NULL)
+    (void) weft_job_fail (ranks->call->job, error);
+  if (ok)
+    print_results (ranks);
+  g_clear_object (&ranks->set);
+  return ok;
+}
+
+static GStrv
+name_folders (guint n_ranks)
+{
+  GStrv names = g_new0 (gchar *, n_ranks + 1);
+
+  for (guint i = 0; i < n_ranks; i++)
+    names[i] = weft_rank_folder_name (i, n_ranks);
+  return names;
 }
 
 gint
@@ -235,47 +361,19 @@ weft_command_convert_ranks (WeftCommandCall *call, const WeftCommandDestination 
                             WeftCommandParallel *parallel, WeftCommandMakePlan make_plan, GError **error)
 {
   g_autoptr (JsonArray) results = json_array_new ();
-  g_autoptr (JsonNode) root = json_node_new (JSON_NODE_ARRAY);
-  guint n_ranks, first, step;
+  g_auto (GStrv) names = NULL;
+  guint n_ranks;
+  Ranks ranks;
 
   if (!weft_command_read_ranks (parallel, &parallel->current, &n_ranks, error))
     return WEFT_COMMAND_FAILED;
   if (n_ranks == 0 || parallel->rank != NULL)
     return weft_command_convert (call, destination, quantization, is_dry_run, make_plan, error);
-  if (destination->is_shared_out && call->is_json)
-    {
-      weft_command_set_usage_error (
-          error, "--json tells of one process; with --mpi and the folders of all ranks leave it out");
-      return WEFT_COMMAND_FAILED;
-    }
-  if (!join_job (call, destination, error) || (!is_dry_run && !make_folder (destination, error)))
+  if ((!is_dry_run && !check_destination (destination, call, error)) || !join_job (call, destination, error))
     return WEFT_COMMAND_FAILED;
-  /* The processes of a job take turns; each makes its folders by itself, which may be on a disk of its own. */
-  step = call->job != NULL ? weft_job_get_size (call->job) : 1;
-  first = call->job != NULL ? weft_job_get_rank (call->job) : 0;
-  for (parallel->current = first; parallel->current < n_ranks; parallel->current += step)
-    {
-      Run run = {
-        .call = call, .results = results, .is_repeated = parallel->current > first, .is_alone = step > 1
-      };
-      g_autofree gchar *folder = weft_rank_folder_name (parallel->current, n_ranks);
-      g_autofree gchar *path =
-          g_build_filename (destination->output != NULL ? destination->output : "", folder, NULL);
-      WeftCommandDestination own = *destination;
-
-      own.output = path;
-      if (!convert_once (&run, &own, quantization, is_dry_run, make_plan, error))
-        {
-          /* Goes only if it is empty: ranks that are whole stay. */
-          if (!is_dry_run)
-            (void) g_rmdir (destination->output);
-          return WEFT_COMMAND_FAILED;
-        }
-    }
-  json_node_set_array (root, results);
-  if (call->is_json)
-    weft_command_print_json (root);
-  return WEFT_COMMAND_DONE;
+  names = name_folders (n_ranks);
+  ranks = (Ranks){ call, destination, quantization, parallel, make_plan, names, n_ranks, NULL, results };
+  return convert_all_ranks (&ranks, is_dry_run, error) ? WEFT_COMMAND_DONE : WEFT_COMMAND_FAILED;
 }
 
 gboolean

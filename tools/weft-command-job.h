@@ -5,7 +5,7 @@
 #include "checkpoint/weft-safetensors-sink.h"
 #include "weft-command-entry.h"
 
-/* Joins the job that this process was started in; the frame leaves it when the call has ended. */
+/* Joins the job that this process was started in, and makes sure that all of its ranks were given the same; the frame leaves it when the call has ended. */
 gboolean weft_command_join_job (WeftCommandCall *call, GError **error);
 gboolean weft_command_speaks (const WeftCommandCall *call);
 

@@ -283,11 +283,22 @@ weft_command_new_plan (WeftCheckpoint *checkpoint, WeftLoadOptions *options, con
                                          options, error);
 }
 
+WeftOutputFlags
+weft_command_read_output_flags (const WeftCommandDestination *destination)
+{
+  WeftOutputFlags flags = WEFT_OUTPUT_FLAGS_NONE;
+
+  flags |= destination->is_forced ? WEFT_OUTPUT_FLAGS_FORCE : 0;
+  flags |= destination->is_in_place ? WEFT_OUTPUT_FLAGS_IN_PLACE : 0;
+  flags |= destination->is_resumed ? WEFT_OUTPUT_FLAGS_RESUME : 0;
+  flags |= destination->is_not_synced ? WEFT_OUTPUT_FLAGS_NO_SYNC : 0;
+  return flags;
+}
+
 WeftSafetensorsSink *
 weft_command_open_sink (const WeftCommandDestination *destination, const gchar *source_path, GError **error)
 {
   const gchar *path = destination->output;
-  WeftOutputFlags flags = WEFT_OUTPUT_FLAGS_NONE;
 
   if (path == NULL && destination->is_in_place)
     path = source_path;
@@ -301,11 +312,16 @@ weft_command_open_sink (const WeftCommandDestination *destination, const gchar *
       weft_command_set_usage_error (error, "--output '' names no folder or file");
       return NULL;
     }
-  flags |= destination->is_forced ? WEFT_OUTPUT_FLAGS_FORCE : 0;
-  flags |= destination->is_in_place ? WEFT_OUTPUT_FLAGS_IN_PLACE : 0;
-  flags |= destination->is_resumed ? WEFT_OUTPUT_FLAGS_RESUME : 0;
-  flags |= destination->is_not_synced ? WEFT_OUTPUT_FLAGS_NO_SYNC : 0;
-  return weft_safetensors_sink_new_full (path, flags, error);
+  return weft_safetensors_sink_new_full (path, weft_command_read_output_flags (destination), error);
+}
+
+void
+weft_command_print_replaced (WeftCommandCall *call, const gchar *kept_path, const gchar *output)
+{
+  g_autofree gchar *shown = kept_path != NULL ? g_filename_display_name (kept_path) : NULL;
+
+  if (shown != NULL)
+    weft_command_note (call, "what else was in %s is now in %s", output, shown);
 }
 
 void
@@ -318,12 +334,7 @@ weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink, const
   if (n_files > 0)
     weft_command_note (call, "%u %s (%s) kept from the interrupted run", n_files,
                        n_files == 1 ? "file was" : "files were", size);
-  if (kept_path != NULL)
-    {
-      g_autofree gchar *shown = g_filename_display_name (kept_path);
-
-      weft_command_note (call, "what else was in %s is now in %s", output, shown);
-    }
+  weft_command_print_replaced (call, kept_path, output);
 }
 
 void

@@ -211,6 +211,8 @@ typedef struct
 
 /* Says what of earlier files there still is: kept by --resume, or by the replaced folder. */
 void weft_command_print_kept (WeftCommandCall *call, WeftSafetensorsSink *sink, const gchar *output);
+/* The second of these, for a folder that is known. */
+void weft_command_print_replaced (WeftCommandCall *call, const gchar *kept_path, const gchar *output);
 void weft_command_add_kept (JsonBuilder *builder, WeftSafetensorsSink *sink);
 WeftCheckpoint *weft_command_open_source (const gchar *path, const WeftCommandSource *source,
                                           WeftCommandCall *call, GError **error);
@@ -221,6 +223,8 @@ WeftLoadOptions *weft_command_load_options (const WeftCommandSource *source, con
 /* A plan for a checkpoint, or, with --base, for an adapter. */
 WeftLoadPlan *weft_command_new_plan (WeftCheckpoint *checkpoint, WeftLoadOptions *options,
                                      const WeftCommandRules *rules, GError **error);
+/* How the output comes to its place, by the options. */
+WeftOutputFlags weft_command_read_output_flags (const WeftCommandDestination *destination);
 WeftSafetensorsSink *weft_command_open_sink (const WeftCommandDestination *destination,
                                              const gchar *source_path, GError **error);
 

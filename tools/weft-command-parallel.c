@@ -17,7 +17,9 @@ parse_mesh (const gchar *text, GError **error)
 
       if (!g_ascii_string_to_unsigned (words[i], 10, 1, MAX_WORLD_SIZE, &size, NULL))
         {
-          weft_command_set_usage_error (error, "'%s' is no number of ranks; write 8, or a mesh as 2x4", text);
+          weft_command_set_usage_error (error,
+                                        "'%s' is no number of ranks, from 1 to %d; write 8, or a mesh as 2x4",
+                                        text, MAX_WORLD_SIZE);
           return NULL;
         }
       value = (guint) size;
@@ -29,20 +31,33 @@ parse_mesh (const gchar *text, GError **error)
   return NULL;
 }
 
+/* A number of ranks; 1 if it was not given. */
+static gboolean
+parse_size (const gchar *text, guint *size, GError **error)
+{
+  guint64 value = 1;
+
+  if (text != NULL && !g_ascii_string_to_unsigned (text, 10, 1, G_MAXUINT, &value, NULL))
+    {
+      weft_command_set_usage_error (
+          error, "'%s' is no number of ranks: --tp-size and --ep-size are numbers of ranks, from 1 on", text);
+      return FALSE;
+    }
+  *size = (guint) value;
+  return TRUE;
+}
+
 /* A size that was not given is 1; both, or the sizes of a mesh. */
 static gboolean
 set_sizes (const WeftCommandParallel *parallel, WeftLoadOptions *load_options, guint rank, GError **error)
 {
   g_autoptr (GArray) mesh = NULL;
+  guint tp_size, ep_size;
 
-  if (parallel->tp_size < 0 || parallel->ep_size < 0)
-    {
-      weft_command_set_usage_error (error, "--tp-size and --ep-size are numbers of ranks, from 1 on");
-      return FALSE;
-    }
+  if (!parse_size (parallel->tp_size, &tp_size, error) || !parse_size (parallel->ep_size, &ep_size, error))
+    return FALSE;
   if (parallel->world_size == NULL)
-    return weft_load_options_set_parallel (load_options, (guint) MAX (parallel->tp_size, 1),
-                                           (guint) MAX (parallel->ep_size, 1), rank, error);
+    return weft_load_options_set_parallel (load_options, tp_size, ep_size, rank, error);
   mesh = parse_mesh (parallel->world_size, error);
   return mesh != NULL
          && weft_load_options_set_mesh (load_options, (const guint *) (gpointer) mesh->data, mesh->len, rank,
@@ -52,7 +67,7 @@ set_sizes (const WeftCommandParallel *parallel, WeftLoadOptions *load_options, g
 static gboolean
 is_asked (const WeftCommandParallel *parallel)
 {
-  return parallel->tp_size != 0 || parallel->ep_size != 0 || parallel->world_size != NULL;
+  return parallel->tp_size != NULL || parallel->ep_size != NULL || parallel->world_size != NULL;
 }
 
 gboolean

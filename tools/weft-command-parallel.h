@@ -6,8 +6,8 @@
 
 typedef struct
 {
-  gint tp_size;
-  gint ep_size;
+  gchar *tp_size;
+  gchar *ep_size;
   gchar *world_size; /* a number, or a mesh as 2x2 */
   gchar *rank;       /* NULL: all of them, one after the other */
   gchar *plan;
@@ -25,14 +25,14 @@ typedef struct
   { "tp-size",                                                                                \
     0,                                                                                        \
     0,                                                                                        \
-    G_OPTION_ARG_INT,                                                                         \
+    G_OPTION_ARG_STRING,                                                                      \
     WEFT_COMMAND_OPTION (type, member.tp_size),                                               \
     "Cut tensors over so many ranks",                                                         \
     "N" },                                                                                    \
       { "ep-size",                                                                            \
         0,                                                                                    \
         0,                                                                                    \
-        G_OPTION_ARG_INT,                                                                     \
+        G_OPTION_ARG_STRING,                                                                  \
         WEFT_COMMAND_OPTION (type, member.ep_size),                                           \
         "Spread experts over so many ranks, a multiple of those of --tp-size",                \
         "N" },                                                                                \

@@ -99,9 +99,10 @@ const WeftCommandEntry weft_convert_command = {
       "With --base, SRC is a folder with a LoRA adapter (adapter_config.json, adapter_model.safetensors). It follows the rules of "
       "its model: experts' matrices are fused as the experts are, and the config says so.\n\n"
       "With --tp-size or --ep-size, the output is what ranks of a parallel runtime hold: slices of the converted tensors, by the plan that comes "
-      "with the model or that of --plan. A rank reads only the bytes that it keeps. `weft gather` joins the folders.\n\n"
+      "with the model or that of --plan. A rank reads only the bytes that it keeps. Without --tp-rank the folders of all ranks appear together in DST "
+      "when all are complete; --resume keeps those that an interrupted run has completed. `weft gather` joins the folders.\n\n"
       "With --mpi, the processes that mpirun starts on one machine or many share the work: each writes files, or runs of tensors of a file, of its own "
-      "share of the bytes, and the output is the same as that of one process. With --tp-size and without --tp-rank, each makes whole folders of ranks. "
+      "share of the bytes, and the output is the same as that of one process. With --tp-size and without --tp-rank, each makes whole folders of ranks. All must be given the same options. "
       "When one fails, all stop.\n\n"
       "--force and --in-place remove from the folder that they replace only what was read, copied or is replaced by name; whatever "
       "else is in it stays in DST.weft-old.",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft gather`: what ranks hold, joined into one checkpoint. */
 #include "base/weft-text.h"
+#include "checkpoint/weft-rank-folder.h"
 #include "pipeline/weft-gather-plan.h"
 #include "weft-command-load.h"
 #include "weft-command-output.h"
@@ -32,23 +33,71 @@ add_checkpoint (GPtrArray *checkpoints, const gchar *path, WeftCommandCall *call
   return TRUE;
 }
 
-/* Those in @folder that have the names of ranks; *@n_found: how many there are. */
+/* Refuses a folder with what a run has begun and not ended: its files may be holes. */
 static gboolean
-add_ranks_in (GPtrArray *checkpoints, const gchar *folder, guint *n_found, WeftCommandCall *call,
+check_whole (const gchar *folder, GError **error)
+{
+  g_autofree gchar *journal = g_build_filename (folder, ".weft-journal", NULL);
+
+  if (!g_file_test (journal, G_FILE_TEST_EXISTS))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+               "%s is what an interrupted run has left: finish it with --resume, or remove it", folder);
+  return FALSE;
+}
+
+/* Refuses what lies beside the folders of ranks and looks like one: the run that made them has not ended, or another one did not. */
+static gboolean
+check_neighbour (const gchar *folder, const gchar *name, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (folder, name, NULL);
+
+  if (!g_str_has_prefix (name, "rank-") || !g_file_test (path, G_FILE_TEST_IS_DIR))
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+      "%s: expected the folders of ranks (rank-00000-of-0000N) alone, found %s: if an interrupted run has left it, "
+      "finish that with --resume or remove it; or name each folder to be joined",
+      folder, name);
+  return FALSE;
+}
+
+/* All ranks in a folder are of one number of ranks. */
+static gboolean
+check_world_size (const gchar *folder, const gchar *const *ranks, GError **error)
+{
+  guint first_size = 0, size = 0;
+
+  (void) weft_rank_folder_parse (ranks[0], NULL, &first_size);
+  for (guint i = 1; ranks[i] != NULL; i++)
+    if (weft_rank_folder_parse (ranks[i], NULL, &size) && size != first_size)
+      {
+        g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                     "%s holds what ranks of %u and of %u have: name each folder to be joined", folder,
+                     first_size, size);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+/* Those in @folder that have the names of ranks, if there are any. */
+static gboolean
+add_ranks_in (GPtrArray *checkpoints, const gchar *folder, const gchar *const *ranks, WeftCommandCall *call,
               GError **error)
 {
   g_autoptr (GDir) entries = g_dir_open (folder, 0, NULL);
   const gchar *name;
 
-  *n_found = 0;
   while (entries != NULL && (name = g_dir_read_name (entries)) != NULL)
+    if (!g_strv_contains (ranks, name) && !check_neighbour (folder, name, error))
+      return FALSE;
+  if (!check_world_size (folder, ranks, error))
+    return FALSE;
+  for (guint i = 0; ranks[i] != NULL; i++)
     {
-      g_autofree gchar *path = g_build_filename (folder, name, NULL);
+      g_autofree gchar *path = g_build_filename (folder, ranks[i], NULL);
 
-      if (!g_pattern_match_simple ("rank-*-of-*", name) || !g_file_test (path, G_FILE_TEST_IS_DIR))
-        continue;
-      (*n_found)++;
-      if (!add_checkpoint (checkpoints, path, call, error))
+      if (!check_whole (path, error) || !add_checkpoint (checkpoints, path, call, error))
         return FALSE;
     }
   return TRUE;
@@ -61,10 +110,12 @@ make_plan (WeftCommandCall *call, GError **error)
 
   for (guint i = 0; i < call->n_arguments; i++)
     {
-      guint n_found;
+      const gchar *path = call->arguments[i];
+      g_auto (GStrv) ranks = weft_rank_folders_list (path);
 
-      if (!add_ranks_in (checkpoints, call->arguments[i], &n_found, call, error)
-          || (n_found == 0 && !add_checkpoint (checkpoints, call->arguments[i], call, error)))
+      if (!check_whole (path, error)
+          || !(ranks[0] != NULL ? add_ranks_in (checkpoints, path, (const gchar *const *) ranks, call, error)
+                                : add_checkpoint (checkpoints, path, call, error)))
         return NULL;
     }
   return weft_gather_plan_new (checkpoints, error);
@@ -135,7 +186,7 @@ const WeftCommandEntry weft_gather_command = {
   .summary = "Join what ranks hold into one checkpoint",
   .description =
       "RANK_DIR is a folder that `weft convert --tp-size` or `weft shard` wrote for one rank, or a folder in which all of them are "
-      "(rank-00000-of-0000N, ...). Each has recorded which slices of which tensors it holds, and what the files of the whole are: they come "
+      "(rank-00000-of-0000N, ...; of one N, and nothing that an interrupted run has left). Each has recorded which slices of which tensors it holds, and what the files of the whole are: they come "
       "out as if they had never been cut, byte for byte, so that `weft revert` goes on from there.\n\n"
       "A part of a tensor that no rank holds is an error; so are ranks that hold the same elements with different values.",
   .min_arguments = 1,

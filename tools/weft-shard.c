@@ -65,9 +65,11 @@ const WeftCommandEntry weft_shard_command = {
       "the names of the runtime: convert first. A plan is JSON: {\"layers.*.self_attn.q_proj\": \"colwise\", ...}, with * for a number "
       "between dots. A style cuts the tensors of a module; a placement such as shard:0, strided:1:2 or replicate, by comma for each "
       "dimension of a mesh, cuts one tensor.\n\n"
-      "A rule that is for no tensor is an error. Packed weights are cut at the edges of their blocks, their scales with them. Experts in "
-      "tensors of their own belong to ranks by their numbers.\n\n"
-      "Each output is a checkpoint with the other files of DIR, and records what it holds; `weft gather` joins them.",
+      "A rule that is for no tensor is an error. Packed weights are cut at the edges of their blocks, their scales with them, or "
+      "refused if their way of packing does not let ranks have parts: cut what `weft dequantize` makes of them then. Experts in tensors of "
+      "their own belong to ranks by their numbers.\n\n"
+      "Without --rank the folders of all ranks appear together in DST when all are complete; --resume keeps those that an interrupted run has "
+      "completed. Each output is a checkpoint with the other files of DIR, and records what it holds; `weft gather` joins them.",
   .min_arguments = 1,
   .max_arguments = 1,
   .options = shard_options,

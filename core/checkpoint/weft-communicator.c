@@ -24,9 +24,10 @@ is_name (const gchar *text)
  * @error: return location
  *
  * Opens the module `communicators/weft-NAME.so` of the plugin path, and with it the library that it is linked to, then
- * joins the job that this process was started in. A process that was started alone is a job of one rank.
+ * joins the job that this process was started in. A process that was started alone is a job of one rank. It can be opened
+ * again after it was freed. A communicator that is a #GInitable is initialized.
  *
- * Returns: (transfer full): the communicator of all processes of the job; when it is freed, the process has left the job
+ * Returns: (transfer full): the communicator of all processes of the job
  * Errors: %WEFT_ERROR_PLUGIN if the module is not installed or cannot be used
  * Since: 1.0
  */
@@ -52,7 +53,8 @@ weft_communicator_open (const gchar *name, GError **error)
   if (type == G_TYPE_INVALID)
     return NULL;
   if (g_type_is_a (type, WEFT_TYPE_COMMUNICATOR))
-    return g_object_new (type, NULL);
+    return g_type_is_a (type, G_TYPE_INITABLE) ? g_initable_new (type, NULL, error, NULL)
+                                               : g_object_new (type, NULL);
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN, "the module '%s' holds no communicator", name);
   return NULL;
 }

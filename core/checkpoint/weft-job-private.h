@@ -9,9 +9,12 @@ G_BEGIN_DECLS
 /* weft_job_poll() after a moment of rest, for loops that wait. */
 gboolean weft_job_rest (WeftJob *self, GError **error);
 
-/* weft_job_agree() step by step, for what is to be done while a rank waits: each step rests for a moment. */
-void weft_job_begin_agreement (WeftJob *self);
+/* weft_job_agree(), or weft_job_commit(), step by step, for what is to be done while a rank waits: each step rests for a moment. */
+void weft_job_begin_agreement (WeftJob *self, gboolean commits);
 gboolean weft_job_wait_for_agreement (WeftJob *self, gboolean *is_agreed, GError **error);
+
+/* Another output begins: a cancel counts again. */
+void weft_job_begin_output (WeftJob *self);
 
 /* What this rank has done: bytes of outputs; parts of the output that are durable (from any thread). */
 void weft_job_set_n_bytes (WeftJob *self, guint64 n_bytes);

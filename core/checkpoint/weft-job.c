@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks tell each other how they are by sums, one after the other (rounds): each rank has words of its own in the
- * vector, which are zero in those of the others. Every rank sees the same rounds in the same order and decides by them alone,
- * so that all decide the same. A round never waits: work goes on while it is under way. */
+ * vector, which are zero in those of the others. A round never waits: work goes on while it is under way.
+ *
+ * The rule: what ranks decide together they decide by complete rounds alone, which every rank sees, the same and in the same order,
+ * so that all come to the same verdict. Whatever happens to one rank meanwhile (a failure, a cancel) is put into its words when a round
+ * begins, and counts for nobody, not even for itself, before that round is complete. An agreement is the first round in which every rank
+ * has come to the step and none has failed or was cancelled. From the agreement to publish on (weft_job_commit()) no cancel is put
+ * into words any more: what is there is not taken back. A rank that cannot keep to the rule, for it is cancelled and no round gets
+ * complete, does not decide: it ends the job. */
 #include "checkpoint/weft-job-private.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 /* How often rounds begin while ranks work, and how long a rank rests that only waits, in microseconds. */
 #define ROUND_MICROSECONDS 20000
@@ -20,6 +27,8 @@ typedef enum
   /* With an error of its own; because of another rank. */
   STATE_FAILED,
   STATE_STOPPED,
+  /* Works, and would rather not. */
+  STATE_CANCELLED,
 } State;
 
 /* The words of one rank. */
@@ -50,8 +59,15 @@ struct _WeftJob
   gboolean is_under_way;
   gint64 round_started;
   gint64 rest;
-  /* When this rank, which has failed, stops to wait for the others; 0 before. */
+  /* The last agreement that a round has shown. */
+  guint64 n_agreed;
+  /* A cancel counts no more; when the agreement that is under way is reached it will not. */
+  gboolean is_committed;
+  gboolean is_committing;
+  /* When this rank, which has failed or was cancelled, stops to wait for the others; 0 before. */
   gint64 stop_end;
+  /* It did, and does not know what they have decided. */
+  gboolean is_lost;
   void (*listener) (gpointer user_data);
   gpointer listener_data;
   /* All ranks have stopped after a failure: there are no more rounds. */
@@ -135,9 +151,19 @@ weft_job_get_size (WeftJob *self)
   return self->size;
 }
 
+/* A cancel is told, and counts when all have heard it. */
+static void
+tell_cancel (WeftJob *self)
+{
+  if (!self->is_committed && self->own.state == STATE_WORKING
+      && g_cancellable_is_cancelled (self->cancellable))
+    self->own.state = STATE_CANCELLED;
+}
+
 static void
 start_round (WeftJob *self)
 {
+  tell_cancel (self);
   self->own.n_parts = (guint64) g_atomic_int_get (&self->n_parts);
   memset (self->sent, 0, self->size * sizeof (Words));
   self->sent[self->rank] = self->own;
@@ -147,13 +173,29 @@ start_round (WeftJob *self)
       ->start_sum (self->communicator, (guint64 *) (gpointer) self->sent, self->size * N_WORDS);
 }
 
+/* Takes the words of a round that is complete. */
+static void
+hear (WeftJob *self)
+{
+  gboolean is_agreed = TRUE;
+
+  memcpy (self->seen, self->sent, self->size * sizeof (Words));
+  for (guint i = 0; i < self->size; i++)
+    is_agreed &= self->seen[i].state == STATE_WORKING && self->seen[i].n_agreements >= self->own.n_agreements;
+  if (!is_agreed)
+    return;
+  self->n_agreed = self->own.n_agreements;
+  self->is_committed |= self->is_committing;
+  self->is_committing = FALSE;
+}
+
 /* Goes on with the round that is under way. Whether it is done. */
 static gboolean
 finish_round (WeftJob *self)
 {
   if (!WEFT_COMMUNICATOR_GET_IFACE (self->communicator)->test_sum (self->communicator))
     return FALSE;
-  memcpy (self->seen, self->sent, self->size * sizeof (Words));
+  hear (self);
   self->is_under_way = FALSE;
   if (self->listener != NULL)
     self->listener (self->listener_data);
@@ -187,7 +229,7 @@ find_state (WeftJob *self, State state)
   return rank;
 }
 
-/* Whether work can go on. The error of a rank that failed itself is told later, by weft_job_fail(). */
+/* Whether work can go on, by the last round. The error of a rank that failed itself is told later, by weft_job_fail(). */
 static gboolean
 check_others (WeftJob *self, GError **error)
 {
@@ -195,7 +237,7 @@ check_others (WeftJob *self, GError **error)
 
   if (failed < self->size)
     g_set_error (error, WEFT_ERROR, WEFT_ERROR_FAILED, "rank %u of %u has failed", failed, self->size);
-  else if (g_cancellable_is_cancelled (self->cancellable))
+  else if (find_state (self, STATE_CANCELLED) < self->size)
     g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED, "the job was cancelled");
   else
     return TRUE;
@@ -231,33 +273,56 @@ weft_job_rest (WeftJob *self, GError **error)
   return check_others (self, error);
 }
 
-static gboolean
-have_all_agreed (WeftJob *self)
-{
-  for (guint i = 0; i < self->size; i++)
-    if (self->seen[i].n_agreements < self->own.n_agreements)
-      return FALSE;
-  return TRUE;
-}
-
 void
-weft_job_begin_agreement (WeftJob *self)
+weft_job_begin_agreement (WeftJob *self, gboolean commits)
 {
   self->own.n_agreements++;
+  self->is_committing = commits;
   self->rest = MIN_REST_MICROSECONDS;
+}
+
+/* A rank that was cancelled waits for a round no longer than one that has failed. */
+static gboolean
+check_patience (WeftJob *self, gboolean is_new, GError **error)
+{
+  if (is_new || self->is_committed || !g_cancellable_is_cancelled (self->cancellable))
+    {
+      self->stop_end = 0;
+      return TRUE;
+    }
+  if (self->stop_end == 0)
+    self->stop_end = g_get_monotonic_time () + STOP_MICROSECONDS;
+  self->is_lost = g_get_monotonic_time () > self->stop_end;
+  if (self->is_lost)
+    g_set_error_literal (error, WEFT_ERROR, WEFT_ERROR_CANCELLED,
+                         "the job was cancelled, and other ranks do not answer");
+  return !self->is_lost;
 }
 
 gboolean
 weft_job_wait_for_agreement (WeftJob *self, gboolean *is_agreed, GError **error)
 {
-  gboolean is_new = advance (self);
+  /* Another step of the rounds may have shown it already: then there is no more to be heard of it. */
+  gboolean is_new = self->n_agreed < self->own.n_agreements && advance (self);
 
-  *is_agreed = is_new && find_state (self, STATE_FAILED) == self->size && have_all_agreed (self);
+  *is_agreed = self->n_agreed == self->own.n_agreements;
   if (*is_agreed)
     return TRUE;
   if (!is_new)
     take_rest (self);
-  return check_others (self, error);
+  return check_others (self, error) && check_patience (self, is_new, error);
+}
+
+static gboolean
+agree (WeftJob *self, gboolean commits, GError **error)
+{
+  gboolean is_agreed = FALSE;
+
+  weft_job_begin_agreement (self, commits);
+  while (!is_agreed)
+    if (!weft_job_wait_for_agreement (self, &is_agreed, error))
+      return FALSE;
+  return TRUE;
 }
 
 /**
@@ -267,21 +332,40 @@ weft_job_wait_for_agreement (WeftJob *self, gboolean *is_agreed, GError **error)
  *
  * Waits until every rank has come to this step. Ranks come to the same steps in the same order.
  *
- * Returns: whether all ranks go on from here
+ * Returns: whether all ranks go on from here; every rank gets the same answer
  * Errors: %WEFT_ERROR_FAILED if one has failed, %WEFT_ERROR_CANCELLED; weft_job_fail() is to be called then
  * Since: 1.0
  */
 gboolean
 weft_job_agree (WeftJob *self, GError **error)
 {
-  gboolean is_agreed = FALSE;
-
   g_return_val_if_fail (WEFT_IS_JOB (self) && !self->is_closed, FALSE);
-  weft_job_begin_agreement (self);
-  while (!is_agreed)
-    if (!weft_job_wait_for_agreement (self, &is_agreed, error))
-      return FALSE;
-  return TRUE;
+  return agree (self, FALSE, error);
+}
+
+/**
+ * weft_job_commit:
+ * @self: a job
+ * @error: return location
+ *
+ * As weft_job_agree(), before something is published: once all have agreed no cancel is honoured any more, for what is there is
+ * not taken back. A sink with the job does so by itself; one that begins another output ends it.
+ *
+ * Returns: whether all ranks go on from here
+ * Errors: as weft_job_agree()
+ * Since: 1.0
+ */
+gboolean
+weft_job_commit (WeftJob *self, GError **error)
+{
+  g_return_val_if_fail (WEFT_IS_JOB (self) && !self->is_closed, FALSE);
+  return agree (self, TRUE, error);
+}
+
+static gboolean
+is_anyone_working (WeftJob *self)
+{
+  return find_state (self, STATE_WORKING) < self->size || find_state (self, STATE_CANCELLED) < self->size;
 }
 
 /* Rounds until no rank works any more. */
@@ -293,46 +377,77 @@ wait_for_stop (WeftJob *self)
   if (self->stop_end == 0)
     self->stop_end = g_get_monotonic_time () + STOP_MICROSECONDS;
   self->rest = MIN_REST_MICROSECONDS;
-  while (!has_told || find_state (self, STATE_WORKING) < self->size)
+  while (!has_told || is_anyone_working (self))
     {
       if (g_get_monotonic_time () > self->stop_end)
         return FALSE;
       if (!advance (self))
         take_rest (self);
       else
-        has_told = self->seen[self->rank].state != STATE_WORKING;
+        has_told = self->seen[self->rank].state == (guint64) self->own.state;
     }
   return TRUE;
 }
 
-/* Gives every rank the error of the first one that failed by itself. */
+/* An error on its way from one rank to the others: its code, and the sizes of the texts that follow. */
+typedef struct
+{
+  guint64 code;
+  guint64 n_domain_bytes;
+  guint64 n_message_bytes;
+} ErrorHead;
+
+/* A text of @root for every rank; @text: on @root, the text. */
+static gchar *
+share_text (WeftJob *self, guint root, const gchar *text, guint64 n_bytes)
+{
+  gchar *shared = g_malloc0 (n_bytes + 1);
+
+  if (text != NULL)
+    memcpy (shared, text, n_bytes);
+  WEFT_COMMUNICATOR_GET_IFACE (self->communicator)->broadcast (self->communicator, root, shared, n_bytes);
+  return shared;
+}
+
+/* How much of @text is told: all, or whole characters up to the limit. */
+static guint64
+measure_text (const gchar *text)
+{
+  const gchar *end;
+
+  if (strlen (text) <= MAX_MESSAGE_BYTES)
+    return strlen (text);
+  (void) g_utf8_validate (text, MAX_MESSAGE_BYTES, &end);
+  return (guint64) (end - text);
+}
+
+/* Gives every rank the error of the first one that failed by itself, domain and code included. */
 static void
 share_error (WeftJob *self, GError **error)
 {
-  WeftCommunicatorInterface *iface = WEFT_COMMUNICATOR_GET_IFACE (self->communicator);
   guint root = find_state (self, STATE_FAILED);
-  guint64 code_and_size[2] = { WEFT_ERROR_FAILED, 0 };
+  const GError *own = root == self->rank && error != NULL ? *error : NULL;
+  const gchar *own_domain = own != NULL ? g_quark_to_string (own->domain) : NULL;
+  ErrorHead head = { .code = WEFT_ERROR_FAILED };
+  g_autofree gchar *domain = NULL;
   g_autofree gchar *message = NULL;
+  GQuark quark;
 
   if (root == self->size)
     return;
-  if (root == self->rank && error != NULL && *error != NULL)
-    {
-      code_and_size[0] = (*error)->domain == WEFT_ERROR ? (guint64) (*error)->code : WEFT_ERROR_FAILED;
-      code_and_size[1] = MIN (strlen ((*error)->message), MAX_MESSAGE_BYTES);
-    }
-  iface->broadcast (self->communicator, root, code_and_size, sizeof code_and_size);
-  message = g_malloc0 (code_and_size[1] + 1);
-  if (root == self->rank && code_and_size[1] > 0)
-    memcpy (message, (*error)->message, code_and_size[1]);
-  iface->broadcast (self->communicator, root, message, code_and_size[1]);
+  if (own != NULL)
+    head = (ErrorHead){ (guint64) own->code, strlen (own_domain), measure_text (own->message) };
+  WEFT_COMMUNICATOR_GET_IFACE (self->communicator)->broadcast (self->communicator, root, &head, sizeof head);
+  domain = share_text (self, root, own_domain, head.n_domain_bytes);
+  message = share_text (self, root, own != NULL ? own->message : NULL, head.n_message_bytes);
   if (error == NULL)
     return;
+  quark = *domain != '\0' ? g_quark_from_string (domain) : WEFT_ERROR;
   g_clear_error (error);
   if (self->size > 1)
-    g_set_error (error, WEFT_ERROR, (gint) code_and_size[0], "rank %u of %u: %s", root, self->size, message);
+    g_set_error (error, quark, (gint) head.code, "rank %u of %u: %s", root, self->size, message);
   else
-    g_set_error_literal (error, WEFT_ERROR, (gint) code_and_size[0], message);
+    g_set_error_literal (error, quark, (gint) head.code, message);
 }
 
 /**
@@ -352,7 +467,7 @@ weft_job_fail (WeftJob *self, GError **error)
   if (self->is_closed)
     return TRUE;
   self->own.state = find_state (self, STATE_FAILED) < self->size ? STATE_STOPPED : STATE_FAILED;
-  if (!wait_for_stop (self))
+  if (self->is_lost || !wait_for_stop (self))
     return FALSE;
   self->is_closed = TRUE;
   share_error (self, error);
@@ -372,6 +487,12 @@ weft_job_abort (WeftJob *self)
 {
   g_return_if_fail (WEFT_IS_JOB (self));
   WEFT_COMMUNICATOR_GET_IFACE (self->communicator)->abort (self->communicator, 1);
+}
+
+void
+weft_job_begin_output (WeftJob *self)
+{
+  self->is_committed = FALSE;
 }
 
 /**
@@ -394,6 +515,87 @@ weft_job_sum (WeftJob *self, guint64 *values, gsize n_values)
   self->rest = MIN_REST_MICROSECONDS;
   while (!iface->test_sum (self->communicator))
     take_rest (self);
+}
+
+static guint64
+hash_claim (const gchar *name, const gchar *value)
+{
+  g_autofree gchar *text = g_strconcat (name, value != NULL ? "=" : NULL, value, NULL);
+
+  return XXH3_64bits (text, strlen (text));
+}
+
+/* The value that rank @root has for a claim, "" for none. */
+static gchar *
+share_value (WeftJob *self, guint root, const gchar *name, const gchar *value)
+{
+  g_autofree gchar *own = value == NULL    ? g_strconcat ("no ", name, NULL)
+                          : *value == '\0' ? g_strdup (name)
+                                           : g_strconcat (name, " ", value, NULL);
+  guint64 n_bytes = root == self->rank ? measure_text (own) : 0;
+
+  WEFT_COMMUNICATOR_GET_IFACE (self->communicator)
+      ->broadcast (self->communicator, root, &n_bytes, sizeof n_bytes);
+  return share_text (self, root, root == self->rank ? own : NULL, n_bytes);
+}
+
+/* The first of @n claims that rank 0 and another rank differ in: its number, or @n. */
+static guint
+find_difference (WeftJob *self, guint64 *hashes, guint n, guint *other)
+{
+  weft_job_sum (self, hashes, (gsize) self->size * n);
+  for (guint i = 0; i < n; i++)
+    for (*other = 1; *other < self->size; (*other)++)
+      if (hashes[(gsize) *other * n + i] != hashes[i])
+        return i;
+  return n;
+}
+
+/**
+ * weft_job_check_same: (skip)
+ * @self: a job
+ * @names: (array zero-terminated=1): what ranks must have in common, such as `--tp-size`
+ * @values: (array): for each name the value of this rank as text, %NULL for none
+ * @error: return location
+ *
+ * Compares what decides the outcome, before anything is made. All ranks call it.
+ *
+ * Returns: whether every rank has the same names and values
+ * Errors: %WEFT_ERROR_CONFLICT on every rank, naming the first difference; those of weft_job_agree()
+ * Since: 1.0
+ */
+gboolean
+weft_job_check_same (WeftJob *self, const gchar *const *names, const gchar *const *values, GError **error)
+{
+  guint n = names != NULL ? g_strv_length ((GStrv) names) : 0;
+  g_autofree gchar *all_names = n > 0 ? g_strjoinv ("\n", (GStrv) names) : NULL;
+  g_autofree guint64 *hashes = NULL;
+  g_autofree gchar *first = NULL;
+  g_autofree gchar *second = NULL;
+  guint other, found;
+
+  g_return_val_if_fail (WEFT_IS_JOB (self) && n > 0 && values != NULL, FALSE);
+  if (!weft_job_agree (self, error))
+    return FALSE;
+  hashes = g_new0 (guint64, (gsize) self->size * n);
+  hashes[self->rank] = hash_claim (all_names, NULL);
+  if (find_difference (self, hashes, 1, &other) == 0)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                   "all ranks must do the same: rank %u runs another command or version than rank 0", other);
+      return FALSE;
+    }
+  memset (hashes, 0, (gsize) self->size * n * sizeof *hashes);
+  for (guint i = 0; i < n; i++)
+    hashes[(gsize) self->rank * n + i] = hash_claim (names[i], values[i]);
+  found = find_difference (self, hashes, n, &other);
+  if (found == n)
+    return TRUE;
+  first = share_value (self, 0, names[found], values[found]);
+  second = share_value (self, other, names[found], values[found]);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+               "all ranks must do the same: rank %u was given %s, rank 0 %s", other, second, first);
+  return FALSE;
 }
 
 void

@@ -26,6 +26,9 @@ WEFT_PUBLIC guint weft_job_get_size (WeftJob *self);
 
 WEFT_PUBLIC gboolean weft_job_poll (WeftJob *self, GError **error);
 WEFT_PUBLIC gboolean weft_job_agree (WeftJob *self, GError **error);
+WEFT_PUBLIC gboolean weft_job_check_same (WeftJob *self, const gchar *const *names,
+                                          const gchar *const *values, GError **error);
+WEFT_PUBLIC gboolean weft_job_commit (WeftJob *self, GError **error);
 WEFT_PUBLIC gboolean weft_job_fail (WeftJob *self, GError **error);
 WEFT_PUBLIC void weft_job_abort (WeftJob *self);
 WEFT_PUBLIC void weft_job_sum (WeftJob *self, guint64 *values, gsize n_values);

@@ -10,8 +10,16 @@ G_BEGIN_DECLS
 
 typedef struct _WeftOutputTransaction WeftOutputTransaction;
 
-/* Looks at the destination and changes nothing yet. @is_file: the result is one file, not a folder. */
-WeftOutputTransaction *weft_output_transaction_new (const gchar *path, gboolean is_file,
+/* What an output is: a folder, a file, or a folder with a folder for each of several members. */
+typedef enum
+{
+  WEFT_OUTPUT_SHAPE_FOLDER,
+  WEFT_OUTPUT_SHAPE_FILE,
+  WEFT_OUTPUT_SHAPE_SET,
+} WeftOutputShape;
+
+/* Looks at the destination and changes nothing yet. */
+WeftOutputTransaction *weft_output_transaction_new (const gchar *path, WeftOutputShape shape,
                                                     WeftOutputFlags flags, GError **error);
 /* Drops what is not published, as weft_output_transaction_abandon() does. */
 void weft_output_transaction_free (WeftOutputTransaction *self);
@@ -24,6 +32,19 @@ gboolean weft_output_transaction_guard_source (WeftOutputTransaction *self, cons
 gboolean weft_output_transaction_begin (WeftOutputTransaction *self, const gchar *fingerprint,
                                         GError **error);
 gboolean weft_output_transaction_has_finished (WeftOutputTransaction *self, const gchar *name, guint64 size);
+
+/* A set: members are outputs of their own, whose destinations lie in the partial folder of the set, so that they come to their
+ * place together. A member that is whole is noted, and is taken for done by a later run if its fingerprint is the same. Many
+ * processes may write members; one of them begins and publishes. */
+gboolean weft_output_transaction_begin_set (WeftOutputTransaction *self, const gchar *const *members,
+                                            GError **error);
+gchar *weft_output_transaction_get_member_path (WeftOutputTransaction *self, const gchar *member);
+gboolean weft_output_transaction_take_member (WeftOutputTransaction *self, const gchar *member,
+                                              const gchar *fingerprint, gboolean *is_done, GError **error);
+gboolean weft_output_transaction_note_member (WeftOutputTransaction *self, const gchar *member,
+                                              const gchar *fingerprint, GError **error);
+gboolean weft_output_transaction_publish_set (WeftOutputTransaction *self, const gchar *const *members,
+                                              GError **error);
 
 /* A file of @size bytes, allocated at once so that a full disk shows now. The descriptor stays the transaction's, and names
  * the file until it is finished. */
@@ -64,6 +85,8 @@ gboolean weft_output_transaction_copy_file (WeftOutputTransaction *self, const g
  * else that is NULL. */
 const gchar *weft_output_transaction_get_replaced (WeftOutputTransaction *self);
 void weft_output_transaction_add_replaceable (WeftOutputTransaction *self, const gchar *name);
+/* Takes back that a file may go. */
+void weft_output_transaction_keep (WeftOutputTransaction *self, const gchar *name);
 const gchar *weft_output_transaction_get_kept_path (WeftOutputTransaction *self);
 
 gboolean weft_output_transaction_publish (WeftOutputTransaction *self, GError **error);

@@ -14,11 +14,15 @@
 #include <unistd.h>
 
 #include "checkpoint/weft-checkpoint-files-private.h"
+#include "checkpoint/weft-rank-folder.h"
 
 #define PARTIAL_SUFFIX ".weft-partial"
 #define OLD_SUFFIX ".weft-old"
 #define JOURNAL_NAME ".weft-journal"
 #define JOURNAL_TITLE "weft-journal 1 "
+/* What a set keeps beside a member that is whole: its fingerprint. */
+#define DONE_SUFFIX ".weft-done"
+#define SET_FINGERPRINT "set"
 /* How many new bytes make it worth to start writing to the disk. */
 #define WRITEBACK_BYTES (32 * 1024 * 1024)
 #define COPY_BUFFER_BYTES (256 * 1024)
@@ -43,7 +47,7 @@ struct _WeftOutputTransaction
   gchar *destination;
   gchar *partial;
   gchar *old;
-  gboolean is_file;
+  WeftOutputShape shape;
   gboolean replaces;
   WeftOutputFlags flags;
 
@@ -146,10 +150,27 @@ resolve_destination (const gchar *path, GError **error)
   return g_build_filename (resolved_parent, name, NULL);
 }
 
+/* Whether @folder holds a checkpoint, or those of ranks, so that outputs of several ranks may take its place. */
+static gboolean
+is_set_folder (const gchar *folder)
+{
+  g_auto (GStrv) ranks = weft_rank_folders_list (folder);
+
+  for (guint i = 0; ranks[i] != NULL; i++)
+    {
+      g_autofree gchar *path = g_build_filename (folder, ranks[i], NULL);
+
+      if (weft_checkpoint_files_is_folder (path))
+        return TRUE;
+    }
+  return weft_checkpoint_files_is_folder (folder);
+}
+
 /* A destination that exists may be replaced if the caller said so and if it is what the new one will be. */
 static gboolean
 check_existing (WeftOutputTransaction *self, const gchar *path, GError **error)
 {
+  gboolean is_file = self->shape == WEFT_OUTPUT_SHAPE_FILE;
   struct stat status;
 
   if (lstat (self->destination, &status) != 0)
@@ -158,16 +179,18 @@ check_existing (WeftOutputTransaction *self, const gchar *path, GError **error)
   if ((self->flags & (WEFT_OUTPUT_FLAGS_FORCE | WEFT_OUTPUT_FLAGS_IN_PLACE)) == 0)
     g_set_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS,
                  "%s: the output exists: name another one, or use --force to replace it", path);
-  else if (self->is_file ? !S_ISREG (status.st_mode) : !S_ISDIR (status.st_mode))
+  else if (is_file ? !S_ISREG (status.st_mode) : !S_ISDIR (status.st_mode))
     g_set_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS,
                  "%s: the output exists and is no %s, so that it is not replaced", path,
-                 self->is_file ? "regular file" : "folder");
-  else if (!self->is_file && !weft_checkpoint_files_is_folder (self->destination))
+                 is_file ? "regular file" : "folder");
+  else if (self->shape == WEFT_OUTPUT_SHAPE_SET
+               ? !is_set_folder (self->destination)
+               : !is_file && !weft_checkpoint_files_is_folder (self->destination))
     g_set_error (
         error, WEFT_ERROR, WEFT_ERROR_EXISTS,
         "%s: the output exists and holds no checkpoint, so that it is not replaced: remove it yourself",
         path);
-  else if (!self->is_file && exists (self->old))
+  else if (!is_file && exists (self->old))
     g_set_error (
         error, WEFT_ERROR, WEFT_ERROR_EXISTS,
         "%s: what is left of a folder that was replaced would get this name, which is taken: look into it, then "
@@ -179,12 +202,12 @@ check_existing (WeftOutputTransaction *self, const gchar *path, GError **error)
 }
 
 WeftOutputTransaction *
-weft_output_transaction_new (const gchar *path, gboolean is_file, WeftOutputFlags flags, GError **error)
+weft_output_transaction_new (const gchar *path, WeftOutputShape shape, WeftOutputFlags flags, GError **error)
 {
   g_autoptr (WeftOutputTransaction) self = g_new0 (WeftOutputTransaction, 1);
 
   self->journal_fd = -1;
-  self->is_file = is_file;
+  self->shape = shape;
   self->flags = flags;
   self->finished = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   self->folders = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
@@ -273,9 +296,25 @@ remove_tree (const gchar *path, GError **error)
   return fail (error, path, "cannot be removed");
 }
 
-/* Empties the partial folder but for the journal, which holds the lock. */
+/* Whether @name, in the partial folder of a set, belongs to one of its @members. */
 static gboolean
-clear_partial (WeftOutputTransaction *self, GError **error)
+is_of_member (const gchar *name, const gchar *const *members)
+{
+  for (guint i = 0; members[i] != NULL; i++)
+    {
+      gsize n_bytes = strlen (members[i]);
+
+      if (strncmp (name, members[i], n_bytes) == 0
+          && (name[n_bytes] == '\0' || strcmp (name + n_bytes, PARTIAL_SUFFIX) == 0
+              || strcmp (name + n_bytes, DONE_SUFFIX) == 0))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+/* Empties the partial folder but for what belongs to @kept members, and for the journal, which holds the lock. */
+static gboolean
+clear_partial (WeftOutputTransaction *self, const gchar *const *kept, GError **error)
 {
   g_autoptr (GError) local_error = NULL;
   g_autoptr (GDir) dir = g_dir_open (self->partial, 0, &local_error);
@@ -291,7 +330,7 @@ clear_partial (WeftOutputTransaction *self, GError **error)
     {
       g_autofree gchar *path = g_build_filename (self->partial, name, NULL);
 
-      if (strcmp (name, JOURNAL_NAME) != 0 && !remove_tree (path, error))
+      if (strcmp (name, JOURNAL_NAME) != 0 && !is_of_member (name, kept) && !remove_tree (path, error))
         return FALSE;
     }
   g_hash_table_remove_all (self->finished);
@@ -406,14 +445,14 @@ weft_output_transaction_join (WeftOutputTransaction *self)
     self->writeback = weft_writeback_new ();
 }
 
-gboolean
-weft_output_transaction_begin (WeftOutputTransaction *self, const gchar *fingerprint, GError **error)
+/* Makes the partial folder, or takes over that of an earlier run, and locks it. */
+static gboolean
+take_partial (WeftOutputTransaction *self, gboolean *is_new, GError **error)
 {
-  gboolean is_new = mkdir (self->partial, 0777) == 0;
-
-  if (!is_new && errno != EEXIST)
+  *is_new = mkdir (self->partial, 0777) == 0;
+  if (!*is_new && errno != EEXIST)
     return fail (error, self->partial, "cannot be made");
-  if (!is_new && !is_folder (self->partial))
+  if (!*is_new && !is_folder (self->partial))
     {
       g_set_error (
           error, WEFT_ERROR, WEFT_ERROR_EXISTS,
@@ -422,15 +461,97 @@ weft_output_transaction_begin (WeftOutputTransaction *self, const gchar *fingerp
           self->partial);
       return FALSE;
     }
-  if (!open_journal (self, is_new, error))
+  return open_journal (self, *is_new, error);
+}
+
+static const gchar *const no_members[] = { NULL };
+
+gboolean
+weft_output_transaction_begin (WeftOutputTransaction *self, const gchar *fingerprint, GError **error)
+{
+  gboolean is_new;
+
+  if (!take_partial (self, &is_new, error))
     return FALSE;
   if (!is_new && (self->flags & WEFT_OUTPUT_FLAGS_RESUME) != 0)
     read_journal (self, fingerprint);
   if (g_hash_table_size (self->finished) == 0
-      && (!clear_partial (self, error) || !start_journal (self, fingerprint, error)))
+      && (!clear_partial (self, no_members, error) || !start_journal (self, fingerprint, error)))
     return FALSE;
   weft_output_transaction_join (self);
   return TRUE;
+}
+
+gboolean
+weft_output_transaction_begin_set (WeftOutputTransaction *self, const gchar *const *members, GError **error)
+{
+  gboolean is_resumed = (self->flags & WEFT_OUTPUT_FLAGS_RESUME) != 0;
+  gboolean is_new;
+
+  return take_partial (self, &is_new, error) && clear_partial (self, is_resumed ? members : no_members, error)
+         && start_journal (self, SET_FINGERPRINT, error);
+}
+
+gchar *
+weft_output_transaction_get_member_path (WeftOutputTransaction *self, const gchar *member)
+{
+  return g_build_filename (self->partial, member, NULL);
+}
+
+gboolean
+weft_output_transaction_take_member (WeftOutputTransaction *self, const gchar *member,
+                                     const gchar *fingerprint, gboolean *is_done, GError **error)
+{
+  g_autofree gchar *path = weft_output_transaction_get_member_path (self, member);
+  g_autofree gchar *done_path = g_strconcat (path, DONE_SUFFIX, NULL);
+  g_autofree gchar *text = NULL;
+
+  *is_done = is_folder (path) && g_file_get_contents (done_path, &text, NULL, NULL)
+             && strcmp (text, fingerprint) == 0;
+  if (*is_done)
+    return TRUE;
+  if (unlink (done_path) != 0 && errno != ENOENT)
+    return fail (error, done_path, "cannot be removed");
+  return !exists (path) || remove_tree (path, error);
+}
+
+gboolean
+weft_output_transaction_note_member (WeftOutputTransaction *self, const gchar *member,
+                                     const gchar *fingerprint, GError **error)
+{
+  g_autofree gchar *name = g_strconcat (member, DONE_SUFFIX, NULL);
+  g_autofree gchar *path = weft_output_transaction_get_member_path (self, name);
+  gint fd = open (path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+  gboolean ok;
+
+  if (fd < 0)
+    return fail (error, path, "cannot be made");
+  ok = write_all (fd, path, fingerprint, strlen (fingerprint), error);
+  if (ok && (self->flags & WEFT_OUTPUT_FLAGS_NO_SYNC) == 0 && fsync (fd) != 0)
+    ok = fail (error, path, "cannot be brought to the disk");
+  close (fd);
+  return ok;
+}
+
+gboolean
+weft_output_transaction_publish_set (WeftOutputTransaction *self, const gchar *const *members, GError **error)
+{
+  for (guint i = 0; members[i] != NULL; i++)
+    {
+      g_autofree gchar *path = weft_output_transaction_get_member_path (self, members[i]);
+      g_autofree gchar *done_path = g_strconcat (path, DONE_SUFFIX, NULL);
+
+      if (!is_folder (path) || (unlink (done_path) != 0 && errno != ENOENT))
+        {
+          g_set_error (
+              error, WEFT_ERROR, WEFT_ERROR_IO,
+              "%s: expected what a process of this run has written, found no such folder: the output must be on a "
+              "file system that all of them share",
+              path);
+          return FALSE;
+        }
+    }
+  return weft_output_transaction_publish (self, error);
 }
 
 gboolean
@@ -852,7 +973,7 @@ publish_file (WeftOutputTransaction *self, GError **error)
 static gboolean
 rename_into_place (WeftOutputTransaction *self, GError **error)
 {
-  if (self->is_file)
+  if (self->shape == WEFT_OUTPUT_SHAPE_FILE)
     return publish_file (self, error);
   if (self->replaces)
     return exchange (self, error);
@@ -862,7 +983,7 @@ rename_into_place (WeftOutputTransaction *self, GError **error)
 const gchar *
 weft_output_transaction_get_replaced (WeftOutputTransaction *self)
 {
-  return self->replaces && !self->is_file ? self->destination : NULL;
+  return self->replaces && self->shape != WEFT_OUTPUT_SHAPE_FILE ? self->destination : NULL;
 }
 
 /* The path of a file in a folder, how it is, and whether it is there. What links to folders lead to is not the folder's. */
@@ -889,6 +1010,12 @@ weft_output_transaction_add_replaceable (WeftOutputTransaction *self, const gcha
 
   if (look_at (self->destination, name, &path, &status))
     g_hash_table_insert (self->replaceable, g_strdup (name), g_memdup2 (&status, sizeof status));
+}
+
+void
+weft_output_transaction_keep (WeftOutputTransaction *self, const gchar *name)
+{
+  g_hash_table_remove (self->replaceable, name);
 }
 
 static gboolean
@@ -987,6 +1114,19 @@ remove_unfinished (WeftOutputTransaction *self)
   g_hash_table_remove_all (self->reserved);
 }
 
+/* Whether there is something of a member of a set: one that is whole, or a part that can be taken up. */
+static gboolean
+has_members (WeftOutputTransaction *self)
+{
+  g_autoptr (GDir) dir = self->shape == WEFT_OUTPUT_SHAPE_SET ? g_dir_open (self->partial, 0, NULL) : NULL;
+  const gchar *name;
+
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+    if (strcmp (name, JOURNAL_NAME) != 0)
+      return TRUE;
+  return FALSE;
+}
+
 void
 weft_output_transaction_abandon (WeftOutputTransaction *self)
 {
@@ -997,7 +1137,7 @@ weft_output_transaction_abandon (WeftOutputTransaction *self)
   remove_unfinished (self);
   if (self->journal_fd < 0)
     return;
-  if (self->n_finished == 0 && g_hash_table_size (self->finished) == 0)
+  if (self->n_finished == 0 && g_hash_table_size (self->finished) == 0 && !has_members (self))
     remove_tree (self->partial, NULL);
   close_journal (self);
 }

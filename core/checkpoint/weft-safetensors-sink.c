@@ -11,7 +11,8 @@
 #include "checkpoint/weft-file-part-private.h"
 #include "checkpoint/weft-header-scanner-private.h"
 #include "checkpoint/weft-job-private.h"
-#include "checkpoint/weft-output-transaction-private.h"
+#include "checkpoint/weft-output-set-private.h"
+#include "checkpoint/weft-replaceable-private.h"
 
 struct _WeftSafetensorsSink
 {
@@ -20,7 +21,12 @@ struct _WeftSafetensorsSink
   gchar *path;
   gboolean is_single_file;
   WeftOutputFlags flags;
+  /* NULL before a member of a set is prepared, and if an earlier run has made all of it. */
   WeftOutputTransaction *transaction;
+  /* The set that the output is a member of, NULL for none, and its name and fingerprint there. */
+  WeftOutputSet *set;
+  gchar *member;
+  gchar *member_fingerprint;
   WeftCheckpoint *source;
   WeftShardLayout *layout;
   gchar *fingerprint;
@@ -182,44 +188,13 @@ copy_other_files (WeftSafetensorsSink *self, GError **error)
   return TRUE;
 }
 
-static void
-add_replaceable_path (WeftSafetensorsSink *self, GFile *folder, const gchar *path)
-{
-  g_autoptr (GFile) file = g_file_new_for_path (path);
-  g_autofree gchar *name = g_file_get_relative_path (folder, file);
-
-  if (name != NULL)
-    weft_output_transaction_add_replaceable (self->transaction, name);
-}
-
-/* The weights of a checkpoint that is replaced, their index, and the record of how it was made. */
-static void
-add_replaceable_weights (WeftSafetensorsSink *self, WeftCheckpoint *old)
-{
-  g_autoptr (GFile) folder = g_file_new_for_path (weft_checkpoint_get_folder (old));
-  const gchar *index_name = weft_checkpoint_get_index_name (old);
-
-  for (guint i = 0; i < weft_checkpoint_get_n_shards (old); i++)
-    add_replaceable_path (self, folder,
-                          weft_file_get_path (weft_shard_get_file (weft_checkpoint_get_shard (old, i))));
-  if (index_name != NULL)
-    {
-      const gchar *shard_path = weft_file_get_path (weft_shard_get_file (weft_checkpoint_get_shard (old, 0)));
-      g_autofree gchar *beside = g_path_get_dirname (shard_path);
-      g_autofree gchar *index_path = g_build_filename (beside, index_name, NULL);
-
-      add_replaceable_path (self, folder, index_path);
-    }
-  weft_output_transaction_add_replaceable (self->transaction, WEFT_PROVENANCE_FILE_NAME);
-}
-
 /* Of the source itself: what was read, and what is carried along. */
 static void
 add_replaceable_of_source (WeftSafetensorsSink *self)
 {
   const gchar *const *names = weft_checkpoint_get_other_files (self->source);
 
-  add_replaceable_weights (self, self->source);
+  weft_replaceable_add_weights (self->transaction, weft_checkpoint_get_folder (self->source), self->source);
   for (guint i = 0; names[i] != NULL; i++)
     weft_output_transaction_add_replaceable (self->transaction, names[i]);
 }
@@ -235,7 +210,7 @@ add_replaceable_of_other (WeftSafetensorsSink *self, const gchar *folder, GError
   g_auto (GStrv) skipped = NULL;
 
   if (old != NULL)
-    add_replaceable_weights (self, old);
+    weft_replaceable_add_weights (self->transaction, folder, old);
   if (!weft_checkpoint_files_list (folder, &others, &weights, &skipped, error))
     return FALSE;
   for (guint i = 0; others[i] != NULL; i++)
@@ -279,12 +254,18 @@ write_other_files (WeftSafetensorsSink *self, GError **error)
   return TRUE;
 }
 
+static gchar *
+format_fingerprint (XXH128_hash_t hash)
+{
+  return g_strdup_printf ("%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", (guint64) hash.high64,
+                          (guint64) hash.low64);
+}
+
 /* The output comes to be: its folder, and what an earlier run has left of it. */
 static gboolean
 begin (WeftSafetensorsSink *self, XXH128_hash_t hash, GError **error)
 {
-  g_autofree gchar *fingerprint = g_strdup_printf ("%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x",
-                                                   (guint64) hash.high64, (guint64) hash.low64);
+  g_autofree gchar *fingerprint = format_fingerprint (hash);
 
   if (!weft_output_transaction_begin (self->transaction, fingerprint, error)
       || !add_replaceable (self, error))
@@ -330,10 +311,21 @@ note_finished_files (gpointer user_data)
     self->n_heard_parts[i] = weft_job_get_n_parts (self->job, i);
 }
 
+/* Whether the file system of every rank lets files be cut: they may have it mounted in different ways. */
+static gboolean
+can_cut_everywhere (WeftSafetensorsSink *self)
+{
+  guint64 n_refusals = !weft_output_transaction_takes_ranges (self->transaction);
+
+  weft_job_sum (self->job, &n_refusals, 1);
+  return n_refusals == 0;
+}
+
 /* Makes sure that all ranks are about to write the same, then lets rank 0 begin. @takes_ranges: whether files may be cut. */
 static gboolean
-begin_together (WeftSafetensorsSink *self, XXH128_hash_t hash, guint8 *takes_ranges, GError **error)
+begin_together (WeftSafetensorsSink *self, XXH128_hash_t hash, gboolean *takes_ranges, GError **error)
 {
+  weft_job_begin_output (self->job);
   weft_job_set_fingerprint (self->job, (guint64) hash.low64);
   if (!weft_job_agree (self->job, error) || !weft_job_check_fingerprints (self->job, error))
     return FALSE;
@@ -341,11 +333,9 @@ begin_together (WeftSafetensorsSink *self, XXH128_hash_t hash, guint8 *takes_ran
     weft_output_transaction_join (self->transaction);
   else if (!begin (self, hash, error))
     return FALSE;
-  else
-    *takes_ranges = weft_output_transaction_takes_ranges (self->transaction);
   if (!weft_job_agree (self->job, error))
     return FALSE;
-  weft_job_broadcast (self->job, takes_ranges, 1);
+  *takes_ranges = can_cut_everywhere (self);
   weft_job_broadcast (self->job, self->is_finished, weft_shard_layout_get_n_files (self->layout));
   return TRUE;
 }
@@ -372,23 +362,52 @@ share_out (WeftSafetensorsSink *self, gboolean takes_ranges)
     weft_job_set_listener (self->job, note_finished_files, self);
 }
 
+/* A member of a set is there from an earlier run, or comes to be as any output does. */
+static gboolean
+begin_member (WeftSafetensorsSink *self, XXH128_hash_t hash, GError **error)
+{
+  WeftOutputTransaction *set = weft_output_set_get_transaction (self->set);
+  g_autofree gchar *path = weft_output_transaction_get_member_path (set, self->member);
+  gboolean is_done;
+
+  self->member_fingerprint = format_fingerprint (hash);
+  if (!weft_output_transaction_take_member (set, self->member, self->member_fingerprint, &is_done, error))
+    return FALSE;
+  if (is_done)
+    {
+      memset (self->is_finished, TRUE, weft_shard_layout_get_n_files (self->layout));
+      return TRUE;
+    }
+  self->transaction = weft_output_transaction_new (path, WEFT_OUTPUT_SHAPE_FOLDER, self->flags, error);
+  return self->transaction != NULL && begin (self, hash, error);
+}
+
+/* Whether an earlier run has made all of the member. */
+static gboolean
+is_done_member (WeftSafetensorsSink *self)
+{
+  return self->set != NULL && self->transaction == NULL;
+}
+
 static gboolean
 weft_safetensors_sink_prepare (WeftSink *sink, WeftStateDict *outputs, guint *n_batches, GError **error)
 {
   WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
-  guint8 takes_ranges = FALSE;
+  gboolean takes_ranges = FALSE;
   XXH128_hash_t hash;
 
   if (!check_layout (self, outputs, error))
     return FALSE;
   hash = compute_fingerprint (self);
   self->is_finished = g_new0 (guint8, MAX (weft_shard_layout_get_n_files (self->layout), 1));
-  if (self->job != NULL ? !begin_together (self, hash, &takes_ranges, error) : !begin (self, hash, error))
+  if (self->set != NULL   ? !begin_member (self, hash, error)
+      : self->job != NULL ? !begin_together (self, hash, &takes_ranges, error)
+                          : !begin (self, hash, error))
     return FALSE;
   share_out (self, takes_ranges);
   *n_batches = self->own_parts->len;
   g_array_set_size (self->fds, *n_batches);
-  return !is_leader (self) || write_other_files (self, error);
+  return !is_leader (self) || is_done_member (self) || write_other_files (self, error);
 }
 
 static const WeftFilePart *
@@ -575,7 +594,7 @@ weft_safetensors_sink_wait (WeftSink *sink, guint64 *n_bytes_done, gboolean *is_
       if (!weft_output_transaction_settle (self->transaction, error))
         return FALSE;
       self->is_settled = TRUE;
-      weft_job_begin_agreement (self->job);
+      weft_job_begin_agreement (self->job, TRUE);
     }
   if (!weft_job_wait_for_agreement (self->job, is_over, error))
     return FALSE;
@@ -588,6 +607,12 @@ weft_safetensors_sink_finish (WeftSink *sink, GError **error)
 {
   WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (sink);
 
+  if (is_done_member (self))
+    return TRUE;
+  if (self->set != NULL)
+    return publish (self, error)
+           && weft_output_transaction_note_member (weft_output_set_get_transaction (self->set), self->member,
+                                                   self->member_fingerprint, error);
   if (self->job == NULL)
     return publish (self, error);
   weft_job_set_listener (self->job, NULL, NULL);
@@ -612,7 +637,8 @@ weft_safetensors_sink_abandon (WeftSink *sink)
 
   if (self->job != NULL)
     weft_job_set_listener (self->job, NULL, NULL);
-  weft_output_transaction_abandon (self->transaction);
+  if (self->transaction != NULL)
+    weft_output_transaction_abandon (self->transaction);
 }
 
 static void
@@ -638,6 +664,9 @@ weft_safetensors_sink_finalize (GObject *object)
   WeftSafetensorsSink *self = WEFT_SAFETENSORS_SINK (object);
 
   g_clear_pointer (&self->transaction, weft_output_transaction_free);
+  g_clear_object (&self->set);
+  g_free (self->member);
+  g_free (self->member_fingerprint);
   g_clear_object (&self->source);
   g_clear_object (&self->layout);
   g_free (self->path);
@@ -709,8 +738,33 @@ weft_safetensors_sink_new_full (const gchar *path, WeftOutputFlags flags, GError
   self->is_single_file =
       (flags & WEFT_OUTPUT_FLAGS_SINGLE_FILE) != 0
       || (g_str_has_suffix (path, ".safetensors") && !g_file_test (path, G_FILE_TEST_IS_DIR));
-  self->transaction = weft_output_transaction_new (path, self->is_single_file, flags, error);
+  self->transaction = weft_output_transaction_new (
+      path, self->is_single_file ? WEFT_OUTPUT_SHAPE_FILE : WEFT_OUTPUT_SHAPE_FOLDER, flags, error);
   return self->transaction == NULL ? NULL : g_steal_pointer (&self);
+}
+
+/**
+ * weft_safetensors_sink_new_in_set:
+ * @set: a set that has begun
+ * @member: (type filename): the name of one of its members
+ *
+ * The output is a folder in the set, and comes to its place with the others. One process writes it, without a job.
+ *
+ * Returns: (transfer full): a sink that changes nothing before it is written to
+ * Since: 1.0
+ */
+WeftSafetensorsSink *
+weft_safetensors_sink_new_in_set (WeftOutputSet *set, const gchar *member)
+{
+  WeftSafetensorsSink *self;
+
+  g_return_val_if_fail (WEFT_IS_OUTPUT_SET (set) && member != NULL, NULL);
+  self = g_object_new (WEFT_TYPE_SAFETENSORS_SINK, NULL);
+  self->path = weft_output_transaction_get_member_path (weft_output_set_get_transaction (set), member);
+  self->flags = weft_output_set_get_member_flags (set);
+  self->set = g_object_ref (set);
+  self->member = g_strdup (member);
+  return self;
 }
 
 /**
@@ -725,6 +779,14 @@ weft_safetensors_sink_is_single_file (WeftSafetensorsSink *self)
 {
   g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self), FALSE);
   return self->is_single_file;
+}
+
+/* The output is to stay away from the source: of a member, the whole set is. */
+static gboolean
+guard_source (WeftSafetensorsSink *self, const gchar *path, GError **error)
+{
+  return weft_output_transaction_guard_source (
+      self->set != NULL ? weft_output_set_get_transaction (self->set) : self->transaction, path, error);
 }
 
 /**
@@ -746,8 +808,7 @@ weft_safetensors_sink_set_source (WeftSafetensorsSink *self, WeftCheckpoint *sou
 
   g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && WEFT_IS_CHECKPOINT (source), FALSE);
   folder = weft_checkpoint_get_folder (source);
-  if (!weft_output_transaction_guard_source (
-          self->transaction, folder != NULL ? folder : weft_checkpoint_get_path (source), error))
+  if (!guard_source (self, folder != NULL ? folder : weft_checkpoint_get_path (source), error))
     return FALSE;
   /* Shards may be links to files elsewhere. */
   for (guint i = 0;
@@ -755,7 +816,7 @@ weft_safetensors_sink_set_source (WeftSafetensorsSink *self, WeftCheckpoint *sou
     {
       WeftFile *file = weft_shard_get_file (weft_checkpoint_get_shard (source, i));
 
-      if (!weft_output_transaction_guard_source (self->transaction, weft_file_get_path (file), error))
+      if (!guard_source (self, weft_file_get_path (file), error))
         return FALSE;
     }
   g_set_object (&self->source, source);
@@ -810,7 +871,7 @@ weft_safetensors_sink_set_fingerprint (WeftSafetensorsSink *self, const gchar *f
 void
 weft_safetensors_sink_set_job (WeftSafetensorsSink *self, WeftJob *job)
 {
-  g_return_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && WEFT_IS_JOB (job));
+  g_return_if_fail (WEFT_IS_SAFETENSORS_SINK (self) && WEFT_IS_JOB (job) && self->set == NULL);
   g_set_object (&self->job, job);
 }
 
@@ -857,7 +918,7 @@ const gchar *
 weft_safetensors_sink_get_kept_path (WeftSafetensorsSink *self)
 {
   g_return_val_if_fail (WEFT_IS_SAFETENSORS_SINK (self), NULL);
-  return weft_output_transaction_get_kept_path (self->transaction);
+  return self->transaction != NULL ? weft_output_transaction_get_kept_path (self->transaction) : NULL;
 }
 
 /**

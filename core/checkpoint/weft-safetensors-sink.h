@@ -46,9 +46,22 @@ typedef enum /*< flags >*/
   WEFT_OUTPUT_FLAGS_SINGLE_FILE = 1 << 4,
 } WeftOutputFlags;
 
+#define WEFT_TYPE_OUTPUT_SET (weft_output_set_get_type ())
+
+/**
+ * WeftOutputSet:
+ *
+ * Folders of several outputs, such as those of all ranks, in one folder, which appears under its name only when all are complete.
+ *
+ * Since: 1.0
+ */
+WEFT_PUBLIC
+G_DECLARE_FINAL_TYPE (WeftOutputSet, weft_output_set, WEFT, OUTPUT_SET, GObject)
+
 WEFT_PUBLIC WeftSafetensorsSink *weft_safetensors_sink_new (const gchar *path, GError **error);
 WEFT_PUBLIC WeftSafetensorsSink *weft_safetensors_sink_new_full (const gchar *path, WeftOutputFlags flags,
                                                                  GError **error);
+WEFT_PUBLIC WeftSafetensorsSink *weft_safetensors_sink_new_in_set (WeftOutputSet *set, const gchar *member);
 
 WEFT_PUBLIC gboolean weft_safetensors_sink_is_single_file (WeftSafetensorsSink *self);
 WEFT_PUBLIC gboolean weft_safetensors_sink_set_source (WeftSafetensorsSink *self, WeftCheckpoint *source,

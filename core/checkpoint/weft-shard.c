@@ -3,6 +3,7 @@
 
 #include "base/weft-json.h"
 #include "checkpoint/weft-header-scanner-private.h"
+#include "tensor/weft-file-tensors-internal.h"
 
 struct _WeftShard
 {
@@ -96,6 +97,8 @@ read_dims (const WeftHeader *header, const WeftHeaderEntry *entry, const gchar *
 static gboolean
 make_tensors (WeftShard *self, GError **error)
 {
+  g_autoptr (WeftFileTensors) tensors = weft_file_tensors_new (self->file, self->header->entries->len);
+
   for (guint i = 0; i < self->header->entries->len; i++)
     {
       const WeftHeaderEntry *entry = get_entry (self, i);
@@ -104,8 +107,8 @@ make_tensors (WeftShard *self, GError **error)
 
       if (!read_dims (self->header, entry, weft_file_get_path (self->file), dims, error))
         return FALSE;
-      tensor = weft_tensor_new_from_file ((WeftDtype) entry->dtype, dims, entry->rank, self->file,
-                                          weft_shard_get_tensor_offset (self, i), error);
+      tensor = weft_file_tensors_add (tensors, (WeftDtype) entry->dtype, dims, entry->rank,
+                                      weft_shard_get_tensor_offset (self, i), error);
       if (tensor == NULL)
         {
           g_prefix_error (error, "%s: tensor '%s': ", weft_file_get_path (self->file), entry->name);

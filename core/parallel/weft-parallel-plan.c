@@ -108,6 +108,21 @@ rule_new (const gchar *pattern, const gchar *style, GError **error)
   return rule;
 }
 
+/* A rule of the caller. A style of experts is one wherever it stands; others are of the kind of the list that they stand in. */
+static gboolean
+add_given (WeftParallelPlan *self, WeftParallelKind kind, const gchar *pattern, const gchar *style,
+           GError **error)
+{
+  WeftParallelRule *rule = rule_new (pattern, style, error);
+
+  if (rule == NULL)
+    return FALSE;
+  if (kind == WEFT_PARALLEL_KIND_EXPERT)
+    rule->kind = kind;
+  take_rule (self, rule);
+  return TRUE;
+}
+
 /**
  * weft_parallel_plan_add_rule:
  * @self: a plan
@@ -124,16 +139,12 @@ rule_new (const gchar *pattern, const gchar *style, GError **error)
 gboolean
 weft_parallel_plan_add_rule (WeftParallelPlan *self, const gchar *pattern, const gchar *style, GError **error)
 {
-  WeftParallelRule *rule = rule_new (pattern, style, error);
-
-  if (rule == NULL)
-    return FALSE;
-  take_rule (self, rule);
-  return TRUE;
+  return add_given (self, WEFT_PARALLEL_KIND_TENSOR, pattern, style, error);
 }
 
 static gboolean
-add_member (WeftParallelPlan *self, const gchar *pattern, JsonNode *style, const gchar *where, GError **error)
+add_member (WeftParallelPlan *self, WeftParallelKind kind, const gchar *pattern, JsonNode *style,
+            const gchar *where, GError **error)
 {
   if (!JSON_NODE_HOLDS_VALUE (style) || json_node_get_value_type (style) != G_TYPE_STRING)
     {
@@ -141,14 +152,15 @@ add_member (WeftParallelPlan *self, const gchar *pattern, JsonNode *style, const
                    "%s: '%s': expected the name of a style, found a value of another kind", where, pattern);
       return FALSE;
     }
-  if (weft_parallel_plan_add_rule (self, pattern, json_node_get_string (style), error))
+  if (add_given (self, kind, pattern, json_node_get_string (style), error))
     return TRUE;
   g_prefix_error (error, "%s: ", where);
   return FALSE;
 }
 
 static gboolean
-add_members (WeftParallelPlan *self, JsonNode *node, const gchar *where, GError **error)
+add_members (WeftParallelPlan *self, WeftParallelKind kind, JsonNode *node, const gchar *where,
+             GError **error)
 {
   JsonObjectIter iter;
   const gchar *pattern;
@@ -164,7 +176,7 @@ add_members (WeftParallelPlan *self, JsonNode *node, const gchar *where, GError 
     }
   json_object_iter_init_ordered (&iter, json_node_get_object (node));
   while (json_object_iter_next_ordered (&iter, &pattern, &style))
-    if (!add_member (self, pattern, style, where, error))
+    if (!add_member (self, kind, pattern, style, where, error))
       return FALSE;
   return TRUE;
 }
@@ -183,7 +195,9 @@ add_members (WeftParallelPlan *self, JsonNode *node, const gchar *where, GError 
 WeftParallelPlan *
 weft_parallel_plan_new_from_json (JsonNode *root, const gchar *where, GError **error)
 {
-  static const gchar *const members[] = { TENSOR_MEMBER, EXPERT_MEMBER };
+  static const gchar *const members[WEFT_N_PARALLEL_KINDS] = {
+    [WEFT_PARALLEL_KIND_TENSOR] = TENSOR_MEMBER, [WEFT_PARALLEL_KIND_EXPERT] = EXPERT_MEMBER
+  };
   g_autoptr (WeftParallelPlan) self = weft_parallel_plan_new ();
   JsonObject *object = JSON_NODE_HOLDS_OBJECT (root) ? json_node_get_object (root) : NULL;
   gboolean is_flat = TRUE;
@@ -195,12 +209,53 @@ weft_parallel_plan_new_from_json (JsonNode *root, const gchar *where, GError **e
       if (node == NULL || !JSON_NODE_HOLDS_OBJECT (node))
         continue;
       is_flat = FALSE;
-      if (!add_members (self, node, where, error))
+      if (!add_members (self, i, node, where, error))
         return NULL;
     }
-  if (is_flat && !add_members (self, root, where, error))
+  if (is_flat && !add_members (self, WEFT_PARALLEL_KIND_TENSOR, root, where, error))
     return NULL;
   return g_steal_pointer (&self);
+}
+
+/* The members of a document while it is read. */
+typedef struct
+{
+  GHashTable *seen;
+  gchar *twice; /* (nullable): the first name that an object has twice */
+} Members;
+
+static void
+note_member (G_GNUC_UNUSED JsonParser *parser, JsonObject *object, const gchar *name, gpointer user_data)
+{
+  Members *members = user_data;
+
+  if (!g_hash_table_add (members->seen, g_strdup_printf ("%p %s", (gpointer) object, name))
+      && members->twice == NULL)
+    members->twice = g_strdup (name);
+}
+
+/* Of two rules for the same names a reader keeps one, and nobody knows which was meant. @path: a document that is JSON. */
+static gboolean
+check_members (const gchar *path, GError **error)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  Members members = { seen, NULL };
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  g_autofree gchar *twice = NULL;
+  g_autoptr (GError) local_error = NULL;
+
+  g_signal_connect (parser, "object-member", G_CALLBACK (note_member), &members);
+  if (!json_parser_load_from_file (parser, path, &local_error))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path, local_error->message);
+      return FALSE;
+    }
+  twice = members.twice;
+  if (twice == NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+               "%s: '%s' stands twice in one object; leave one of them out", path, twice);
+  return FALSE;
 }
 
 /**
@@ -209,7 +264,7 @@ weft_parallel_plan_new_from_json (JsonNode *root, const gchar *where, GError **e
  * @error: return location
  *
  * Returns: (transfer full): the plan
- * Errors: %WEFT_ERROR_IO, and those of weft_parallel_plan_new_from_json()
+ * Errors: %WEFT_ERROR_IO; %WEFT_ERROR_FORMAT if a name stands twice; those of weft_parallel_plan_new_from_json()
  * Since: 1.0
  */
 WeftParallelPlan *
@@ -217,7 +272,8 @@ weft_parallel_plan_load (const gchar *path, GError **error)
 {
   g_autoptr (JsonNode) root = weft_json_load_file (path, error);
 
-  return root != NULL ? weft_parallel_plan_new_from_json (root, path, error) : NULL;
+  return root != NULL && check_members (path, error) ? weft_parallel_plan_new_from_json (root, path, error)
+                                                     : NULL;
 }
 
 static gboolean
@@ -279,7 +335,7 @@ weft_parallel_plan_new_for_module_tree (WeftModuleTree *tree, GError **error)
 /**
  * weft_parallel_plan_merge:
  * @self: a plan
- * @overrides: rules that are tried in place of those for the same names; a plan without rules clears all
+ * @overrides: rules that are tried before all that came with a model; a plan without rules clears all
  * @error: return location
  *
  * Returns: whether that went well
@@ -299,7 +355,7 @@ weft_parallel_plan_merge (WeftParallelPlan *self, WeftParallelPlan *overrides, G
     {
       const WeftParallelRule *given = overrides->rules->pdata[i];
 
-      if (!weft_parallel_plan_add_rule (self, given->pattern, given->text, error))
+      if (!add_given (self, given->kind, given->pattern, given->text, error))
         return FALSE;
     }
   return TRUE;
@@ -392,32 +448,43 @@ generalize_parent (const gchar *name)
   return parent != NULL ? weft_parallel_plan_generalize_name (parent) : NULL;
 }
 
-/* Whether experts' rules are for a module that a tensors' rule is for, or is in: then that rule does not count. */
+/* Whether experts' rules are for a module that a tensors' rule is for, or is in: then that rule does not count. Those that came with the
+ * model do not take a rule of the caller. */
 static gboolean
-is_taken_by_experts (WeftParallelPlan *self, const gchar *pattern)
+is_taken_by_experts (WeftParallelPlan *self, const WeftParallelRule *taken)
 {
   GHashTableIter iter;
-  gpointer module;
+  gpointer module, rule;
 
   g_hash_table_iter_init (&iter, self->by_pattern[WEFT_PARALLEL_KIND_EXPERT]);
-  while (g_hash_table_iter_next (&iter, &module, NULL))
+  while (g_hash_table_iter_next (&iter, &module, &rule))
     {
       gsize n = strlen (module);
 
-      if (strncmp (pattern, module, n) == 0 && (pattern[n] == '\0' || pattern[n] == '.'))
+      if (strncmp (taken->pattern, module, n) == 0 && (taken->pattern[n] == '\0' || taken->pattern[n] == '.')
+          && (taken->is_shipped || !((const WeftParallelRule *) rule)->is_shipped))
         return TRUE;
     }
   return FALSE;
 }
 
 static const WeftParallelRule *
-find_rule (WeftParallelPlan *self, WeftParallelKind kind, const gchar *pattern, const gchar *parent,
-           gboolean *is_own)
+find_own_rule (WeftParallelPlan *self, WeftParallelKind kind, gboolean is_shipped, const gchar *pattern)
 {
-  const WeftParallelRule *rule = g_hash_table_lookup (self->by_pattern[kind], pattern);
+  const WeftParallelRule *rule =
+      pattern != NULL ? g_hash_table_lookup (self->by_pattern[kind], pattern) : NULL;
+
+  return rule != NULL && rule->is_shipped == is_shipped ? rule : NULL;
+}
+
+static const WeftParallelRule *
+find_rule (WeftParallelPlan *self, WeftParallelKind kind, gboolean is_shipped, const gchar *pattern,
+           const gchar *parent, gboolean *is_own)
+{
+  const WeftParallelRule *rule = find_own_rule (self, kind, is_shipped, pattern);
 
   *is_own = rule != NULL;
-  return rule == NULL && parent != NULL ? g_hash_table_lookup (self->by_pattern[kind], parent) : rule;
+  return rule == NULL ? find_own_rule (self, kind, is_shipped, parent) : rule;
 }
 
 const WeftParallelRule *
@@ -425,13 +492,20 @@ weft_parallel_plan_lookup (WeftParallelPlan *self, gboolean with_experts, const 
 {
   g_autofree gchar *pattern = weft_parallel_plan_generalize_name (name);
   g_autofree gchar *parent = generalize_parent (name);
-  const WeftParallelRule *rule =
-      with_experts ? find_rule (self, WEFT_PARALLEL_KIND_EXPERT, pattern, parent, is_own) : NULL;
 
-  if (rule != NULL)
-    return rule;
-  rule = find_rule (self, WEFT_PARALLEL_KIND_TENSOR, pattern, parent, is_own);
-  return rule != NULL && with_experts && is_taken_by_experts (self, rule->pattern) ? NULL : rule;
+  for (guint is_shipped = FALSE; is_shipped <= TRUE; is_shipped++)
+    {
+      const WeftParallelRule *rule =
+          with_experts ? find_rule (self, WEFT_PARALLEL_KIND_EXPERT, is_shipped, pattern, parent, is_own)
+                       : NULL;
+
+      if (rule != NULL)
+        return rule;
+      rule = find_rule (self, WEFT_PARALLEL_KIND_TENSOR, is_shipped, pattern, parent, is_own);
+      if (rule != NULL && !(with_experts && is_taken_by_experts (self, rule)))
+        return rule;
+    }
+  return NULL;
 }
 
 /**
@@ -440,7 +514,8 @@ weft_parallel_plan_lookup (WeftParallelPlan *self, gboolean with_experts, const 
  * @name: the name of a tensor
  * @rule: (out) (optional): position of the rule for it
  *
- * Looks up the rule for a tensor: that of its own name, or else that of the module that it is in; of experts' rules first.
+ * Looks up the rule for a tensor: that of its own name, or else that of the module that it is in; of experts' rules
+ * first. Rules that came with a model are looked at last.
  *
  * Returns: whether there is one
  * Since: 1.0

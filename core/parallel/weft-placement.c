@@ -226,10 +226,11 @@ cut_axis (const WeftCut *cut, gint64 n, guint n_ranks, guint rank)
 static gboolean
 check_axis (const WeftCut *cut, const WeftShape *shape, GError **error)
 {
-  g_autofree gchar *text = weft_shape_to_string (shape);
+  g_autofree gchar *text = NULL;
 
   if (cut->axis < (gint) shape->rank)
     return TRUE;
+  text = weft_shape_to_string (shape);
   g_set_error (
       error, WEFT_ERROR, WEFT_ERROR_SHAPE,
       "axis %d is to be cut, and a tensor of shape %s has %u axes; give it a style for such a tensor",
@@ -256,10 +257,17 @@ check_pieces (const WeftSlice *slice, GError **error)
 static gboolean
 check_mesh (const WeftPlacement *self, const guint *mesh, gsize n_mesh, guint rank, GError **error)
 {
-  guint64 n_ranks = 1;
+  guint n_ranks = 1;
+  gboolean is_mesh = TRUE;
 
-  for (gsize i = 0; i < n_mesh; i++)
-    n_ranks = mesh[i] == 0 || n_ranks > G_MAXUINT ? 0 : n_ranks * mesh[i];
+  for (gsize i = 0; is_mesh && i < n_mesh; i++)
+    is_mesh = mesh[i] > 0 && !__builtin_mul_overflow (n_ranks, mesh[i], &n_ranks);
+  if (!is_mesh)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+                   "a mesh has sizes from 1 on, of fewer than %u ranks in all", G_MAXUINT);
+      return FALSE;
+    }
   if (self->cuts->len <= n_mesh && rank < n_ranks)
     return TRUE;
   if (self->cuts->len > n_mesh)
@@ -268,8 +276,8 @@ check_mesh (const WeftPlacement *self, const guint *mesh, gsize n_mesh, guint ra
                  "; name as many sizes, as in 2x2",
                  self->cuts->len, n_mesh);
   else
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-                 "there is no rank %u among %" G_GUINT64_FORMAT "; ranks count from 0", rank, n_ranks);
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "there is no rank %u among %u; ranks count from 0",
+                 rank, n_ranks);
   return FALSE;
 }
 

@@ -15,7 +15,7 @@ typedef struct
 {
   WeftShape dense;
   gint64 rows, columns;
-  /* One element, or one for each row, that all ranks need. */
+  /* All of it goes to every rank that has anything of the weight. */
   gboolean is_whole;
 } Block;
 
@@ -32,10 +32,13 @@ typedef struct
 struct _WeftSharding
 {
   WeftStateDict *tensors;
+  WeftPackedWeights *packed; /* (nullable) */
   WeftParallelPlan *plan;
   WeftMesh mesh;
   WeftModuleTree *tree;    /* (nullable) */
   WeftModelConfig *config; /* (nullable) */
+  /* Names are the runtime's: tensors are converted, and may be dequantized on the way. */
+  gboolean has_names;
   gboolean has_experts;
   GArray *entries; /* of Entry */
   GPtrArray *notes;
@@ -156,6 +159,15 @@ find_item (const WeftParallelRule *rule, gboolean is_own, const gchar *name)
              : NULL;
 }
 
+/* The tensors that @name is one of: those that are cut, or the dense ones that packed weights stand for. */
+static WeftStateDict *
+find_siblings (WeftSharding *self, const gchar *name)
+{
+  return self->packed == NULL || weft_state_dict_find (self->tensors, name, NULL)
+             ? self->tensors
+             : weft_packed_weights_get_dense (self->packed);
+}
+
 /* How many tensors there are whose names differ from @name in the number at @number alone, by the highest of them; an error names one
  * that is not there. */
 static gboolean
@@ -163,11 +175,12 @@ count_items (WeftSharding *self, const gchar *name, const gchar *number, gint64 
 {
   g_autofree gchar *list = g_strndup (name, (gsize) (number - name));
   const gchar *rest = number + strspn (number, "0123456789");
+  WeftStateDict *siblings = find_siblings (self, name);
   gint64 n_found = 0, n = 0;
 
-  for (guint i = 0; i < weft_state_dict_get_n_tensors (self->tensors); i++)
+  for (guint i = 0; i < weft_state_dict_get_n_tensors (siblings); i++)
     {
-      const gchar *other = weft_state_dict_get_name (self->tensors, i);
+      const gchar *other = weft_state_dict_get_name (siblings, i);
       gint64 item = g_str_has_prefix (other, list) ? find_number (other + strlen (list)) : -1;
 
       if (item < 0
@@ -181,7 +194,7 @@ count_items (WeftSharding *self, const gchar *name, const gchar *number, gint64 
     {
       g_autofree gchar *wanted = g_strdup_printf ("%s%" G_GINT64_FORMAT "%s", list, i, rest);
 
-      if (weft_state_dict_find (self->tensors, wanted, NULL))
+      if (weft_state_dict_find (siblings, wanted, NULL))
         continue;
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_MISSING,
                    "'%s' is missing among the %" G_GINT64_FORMAT " of its list; a rank owns them by number",
@@ -191,13 +204,22 @@ count_items (WeftSharding *self, const gchar *name, const gchar *number, gint64 
   return TRUE;
 }
 
+/* The name of the tensor that the items of a list make. */
+static gchar *
+dup_stack_name (const gchar *name, const gchar *number)
+{
+  g_autofree gchar *list = g_strndup (name, (gsize) (number - name - 1));
+
+  return g_strconcat (list, number + strspn (number, "0123456789"), NULL);
+}
+
 /* The length of the list: what the model says of the parameter that the items make, or how many there are. */
 static gboolean
 find_n_items (WeftSharding *self, GHashTable *counts, const gchar *name, const gchar *number, gint64 *n_items,
               GError **error)
 {
   g_autofree gchar *list = g_strndup (name, (gsize) (number - name - 1));
-  g_autofree gchar *key = g_strconcat (list, number + strspn (number, "0123456789"), NULL);
+  g_autofree gchar *key = dup_stack_name (name, number);
   gint64 *known = g_hash_table_lookup (counts, key);
   guint position;
 
@@ -301,6 +323,16 @@ find_slice (WeftSharding *self, const Entry *entry, WeftTensor *tensor, guint ra
   return TRUE;
 }
 
+gboolean
+weft_sharding_find_slice (WeftSharding *self, guint position, guint rank, WeftSlice *slice,
+                          gboolean *is_owned, GError **error)
+{
+  gboolean is_through_block;
+
+  return find_slice (self, get_entry (self, position), weft_state_dict_get_tensor (self->tensors, position),
+                     rank, slice, is_owned, &is_through_block, error);
+}
+
 /* Making one. */
 
 /* Whether ranks of a world of @n, all of which cut, hold whole blocks. */
@@ -330,18 +362,26 @@ list_sizes_that_do (const Entry *entry, const WeftShape *shape)
   return g_string_free (sizes, FALSE);
 }
 
+/* What can be done about packed weights that cannot be cut. */
+static const gchar *
+get_way_out (WeftSharding *self)
+{
+  return self->has_names ? "replicate it, or ask for --dequantize"
+                         : "replicate it, or cut what `weft dequantize` makes of the checkpoint";
+}
+
 static gboolean
-refuse_block (const Entry *entry, const gchar *name, WeftTensor *tensor, guint world_size, GError **error)
+refuse_block (WeftSharding *self, const Entry *entry, const gchar *name, WeftTensor *tensor, GError **error)
 {
   g_autofree gchar *sizes = list_sizes_that_do (entry, weft_tensor_get_shape (tensor));
   g_autofree gchar *shape = weft_shape_to_string (&entry->block->dense);
+  guint n_ranks = entry->n_ranks > 0 ? entry->n_ranks : weft_mesh_get_world_size (&self->mesh);
 
-  g_set_error (
-      error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-      "'%s': %s over %u ranks cuts through a block of %" G_GINT64_FORMAT " rows and %" G_GINT64_FORMAT
-      " columns of a packed weight of shape %s; sizes that would do: %s; or replicate it, or ask for --dequantize",
-      name, entry->rule->text, entry->n_ranks > 0 ? entry->n_ranks : world_size, entry->block->rows,
-      entry->block->columns, shape, sizes[0] != '\0' ? sizes : "none");
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+               "'%s': %s over %u ranks cuts through a block of %" G_GINT64_FORMAT
+               " rows and %" G_GINT64_FORMAT " columns of a packed weight of shape %s%s%s; %s",
+               name, entry->rule->text, n_ranks, entry->block->rows, entry->block->columns, shape,
+               sizes[0] != '\0' ? "; sizes that would do: " : "", sizes, get_way_out (self));
   return FALSE;
 }
 
@@ -365,7 +405,7 @@ check_ranks (WeftSharding *self, guint position, GError **error)
           return FALSE;
         }
       if (is_through_block)
-        return refuse_block (entry, name, tensor, world_size, error);
+        return refuse_block (self, entry, name, tensor, error);
     }
   return TRUE;
 }
@@ -385,12 +425,33 @@ check_even (const Entry *entry, const gchar *name, const WeftShape *shape, GErro
   return FALSE;
 }
 
+/* By a style. One for an item of a list is a style of the tensor that the items make. */
+static WeftPlacement *
+place_styled (WeftSharding *self, const Entry *entry, const gchar *name, const gchar *number,
+              const WeftShape *shape, GError **error)
+{
+  WeftHeads heads = find_heads (self, name);
+  g_autofree gchar *stack_name = number != NULL ? dup_stack_name (name, number) : NULL;
+  WeftShape stack = { .rank = 1, .dims = { entry->n_items } };
+
+  if (number == NULL)
+    return weft_parallel_style_place (entry->rule->style, name, shape, &heads, entry->n_ranks, error);
+  if (shape->rank == WEFT_MAX_RANK)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "a stack of tensors of %u axes has too many",
+                   shape->rank);
+      return NULL;
+    }
+  for (guint i = 0; i < shape->rank; i++)
+    stack.dims[stack.rank++] = shape->dims[i];
+  return weft_parallel_style_place (entry->rule->style, stack_name, &stack, &heads, entry->n_ranks, error);
+}
+
 /* Places a tensor, or a packed weight of that shape, by the rule that is for its name. */
 static gboolean
 place (WeftSharding *self, Entry *entry, GHashTable *counts, const gchar *name, const WeftShape *shape,
        GError **error)
 {
-  WeftHeads heads = find_heads (self, name);
   gboolean is_own = FALSE;
   const gchar *number;
 
@@ -403,8 +464,7 @@ place (WeftSharding *self, Entry *entry, GHashTable *counts, const gchar *name, 
     return FALSE;
   if (entry->rule->style != NULL)
     entry->n_ranks = entry->rule->kind == WEFT_PARALLEL_KIND_EXPERT ? self->mesh.ep_size : self->mesh.tp_size;
-  entry->placement = entry->rule->style != NULL ? weft_parallel_style_place (entry->rule->style, name, shape,
-                                                                             &heads, entry->n_ranks, error)
+  entry->placement = entry->rule->style != NULL ? place_styled (self, entry, name, number, shape, error)
                                                 : weft_placement_copy (entry->rule->placement);
   if (entry->placement == NULL)
     {
@@ -470,6 +530,141 @@ place_companion_itself (WeftSharding *self, Entry *entry, guint position, GError
   return ok && is_same;
 }
 
+/* Whether a rank holds a part of the weight, not all of it or nothing. */
+static gboolean
+is_cut (WeftSharding *self, const Entry *entry, const WeftShape *dense, gboolean *cuts, GError **error)
+{
+  *cuts = FALSE;
+  for (guint rank = 0; !*cuts && rank < weft_mesh_get_world_size (&self->mesh); rank++)
+    {
+      g_auto (WeftSlice) slice = { .shape = { 0 } };
+      gboolean is_owned;
+
+      if (!find_plain_slice (self, entry, dense, rank, &slice, &is_owned, error))
+        return FALSE;
+      *cuts = is_owned && !weft_slice_is_whole (&slice);
+    }
+  return TRUE;
+}
+
+/* Where a part of a packed weight goes: what its quantizer says that elements of it stand for decides whether it can be cut. */
+static gboolean
+place_part (WeftSharding *self, WeftPackedWeight *weight, const gchar *role, Entry *entry, GError **error)
+{
+  const gchar *name = weft_packed_weight_get_name (weight);
+  Block block = { .rows = 0 };
+  gboolean cuts;
+
+  if (entry->placement == NULL)
+    return TRUE;
+  if (!is_cut (self, entry, weft_packed_weight_get_shape (weight), &cuts, error))
+    {
+      g_prefix_error (error, "'%s': ", name);
+      return FALSE;
+    }
+  if (!describe_block (weight, role, &block) && cuts)
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+          "'%s': %s would cut it, and it is packed (%s): which rows and columns its %s stands for is not "
+          "known, so that ranks cannot get parts of it; %s",
+          name, entry->rule->text, weft_packed_weight_get_scheme (weight), role, get_way_out (self));
+      return FALSE;
+    }
+  block.is_whole |= !cuts;
+  entry->block = g_new (Block, 1);
+  *entry->block = block;
+  return TRUE;
+}
+
+/* The parts of a rank as the weight that they are to be. NULL without an error: there is nothing to read. */
+static WeftPackedWeight *
+cut_weight (WeftSharding *self, WeftPackedWeight *weight, guint rank, GError **error)
+{
+  g_autoptr (WeftPackedWeight) part = weft_packed_weight_new (weft_packed_weight_get_name (weight));
+
+  for (guint i = 0; i < weft_packed_weight_get_n_parts (weight); i++)
+    {
+      const gchar *role = weft_packed_weight_get_role (weight, i);
+      g_auto (WeftSlice) slice = { .shape = { 0 } };
+      g_autoptr (WeftTensor) tensor = NULL;
+      gboolean is_owned;
+      guint position;
+
+      if (!weft_packed_weight_get_position (weight, role, &position))
+        continue;
+      if (!weft_sharding_find_slice (self, position, rank, &slice, &is_owned, error))
+        return NULL;
+      tensor = weft_slice_cut (&slice, weft_packed_weight_get_tensor (weight, role), error);
+      if (tensor == NULL
+          || !weft_packed_weight_add_stored_part (part, role, weft_packed_weight_get_key (weight, role),
+                                                  position, tensor, error))
+        return NULL;
+      if (!is_owned || weft_tensor_get_n_elements (tensor) == 0)
+        return NULL;
+    }
+  return g_steal_pointer (&part);
+}
+
+/* Whether two weights are packed alike: an element of each part stands for as much. */
+static gboolean
+are_packed_alike (WeftPackedWeight *a, WeftPackedWeight *b)
+{
+  gboolean is_same = weft_packed_weight_is_packed (a);
+
+  for (guint i = 0; is_same && i < weft_packed_weight_get_n_parts (a); i++)
+    {
+      const gchar *role = weft_packed_weight_get_role (a, i);
+      gint64 rows_a, columns_a, rows_b, columns_b;
+
+      weft_packed_weight_get_block (a, role, &rows_a, &columns_a);
+      weft_packed_weight_get_block (b, role, &rows_b, &columns_b);
+      is_same = rows_a == rows_b && columns_a == columns_b;
+    }
+  return is_same;
+}
+
+/* Whether all parts are cut as the weight is, none because a rule asks for all of it. */
+static gboolean
+is_cut_as_one (WeftSharding *self, WeftPackedWeight *weight)
+{
+  guint position;
+
+  for (guint i = 0; i < weft_packed_weight_get_n_parts (weight); i++)
+    if (weft_packed_weight_get_position (weight, weft_packed_weight_get_role (weight, i), &position)
+        && get_entry (self, position)->placement == NULL)
+      return FALSE;
+  return TRUE;
+}
+
+/* What ranks get has to be read as what it is: by sizes alone, a reader may take it for a weight of other blocks. */
+static gboolean
+check_parts (WeftSharding *self, WeftPackedWeight *weight, GError **error)
+{
+  WeftQuantizer *quantizer = weft_packed_weights_get_quantizer (self->packed);
+  guint n_ranks = is_cut_as_one (self, weight) ? weft_mesh_get_world_size (&self->mesh) : 0;
+
+  for (guint rank = 0; rank < n_ranks; rank++)
+    {
+      g_autoptr (GError) local_error = NULL;
+      g_autoptr (WeftPackedWeight) part = cut_weight (self, weight, rank, &local_error);
+
+      if (local_error == NULL
+          && (part == NULL
+              || (weft_quantizer_describe (quantizer, part, &local_error)
+                  && are_packed_alike (part, weight))))
+        continue;
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+          "'%s' is packed (%s), and what rank %u would get of it would be read as another weight%s%s; %s",
+          weft_packed_weight_get_name (weight), weft_packed_weight_get_scheme (weight), rank,
+          local_error != NULL ? ": " : "", local_error != NULL ? local_error->message : "",
+          get_way_out (self));
+      return FALSE;
+    }
+  return TRUE;
+}
+
 /* All parts of a packed weight follow it. */
 static gboolean
 place_packed (WeftSharding *self, WeftPackedWeight *weight, GHashTable *counts, gboolean *is_placed,
@@ -480,7 +675,6 @@ place_packed (WeftSharding *self, WeftPackedWeight *weight, GHashTable *counts, 
   for (guint i = 0; i < weft_packed_weight_get_n_parts (weight); i++)
     {
       const gchar *role = weft_packed_weight_get_role (weight, i);
-      Block block = { .rows = 0 };
       guint position;
       Entry *entry;
 
@@ -488,30 +682,45 @@ place_packed (WeftSharding *self, WeftPackedWeight *weight, GHashTable *counts, 
         continue;
       entry = get_entry (self, position);
       is_placed[position] = TRUE;
-      if (!place (self, entry, counts, name, weft_packed_weight_get_shape (weight), error))
-        return FALSE;
-      if (entry->placement != NULL && !describe_block (weight, role, &block))
-        {
-          g_set_error (
-              error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-              "'%s': the %s is packed (%s) in a way that cannot be cut; replicate it, or ask for --dequantize",
-              name, role, weft_packed_weight_get_scheme (weight));
-          return FALSE;
-        }
-      if (entry->placement != NULL)
-        {
-          entry->block = g_new (Block, 1);
-          *entry->block = block;
-        }
-      if (!place_companion_itself (self, entry, position, error) || !check_ranks (self, position, error))
+      if (!place (self, entry, counts, name, weft_packed_weight_get_shape (weight), error)
+          || !place_part (self, weight, role, entry, error)
+          || !place_companion_itself (self, entry, position, error) || !check_ranks (self, position, error))
         return FALSE;
     }
-  return TRUE;
+  return check_parts (self, weight, error);
+}
+
+/* A companion without a packed weight that it belongs to: nothing says how it could be cut, so all ranks get it. */
+static gboolean
+is_lone_companion (WeftSharding *self, guint position)
+{
+  const gchar *role = NULL;
+  g_autofree gchar *dense_name =
+      self->packed != NULL
+          ? weft_quantizer_find_part (weft_packed_weights_get_quantizer (self->packed),
+                                      weft_state_dict_get_name (self->tensors, position), &role)
+          : NULL;
+
+  return dense_name != NULL && strcmp (role, WEFT_ROLE_CODES) != 0;
+}
+
+/* A tensor that is no part of a packed weight. */
+static gboolean
+place_plain (WeftSharding *self, guint position, GHashTable *counts, GError **error)
+{
+  Entry *entry = get_entry (self, position);
+
+  if (is_lone_companion (self, position))
+    return TRUE;
+  return place (self, entry, counts, weft_state_dict_get_name (self->tensors, position),
+                weft_tensor_get_shape (weft_state_dict_get_tensor (self->tensors, position)), error)
+         && check_ranks (self, position, error);
 }
 
 static gboolean
-place_all (WeftSharding *self, WeftPackedWeights *packed, GError **error)
+place_all (WeftSharding *self, GError **error)
 {
+  WeftPackedWeights *packed = self->packed;
   guint n = weft_state_dict_get_n_tensors (self->tensors);
   g_autofree gboolean *is_placed = g_new0 (gboolean, n + 1);
   g_autoptr (GHashTable) counts = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
@@ -526,10 +735,7 @@ place_all (WeftSharding *self, WeftPackedWeights *packed, GError **error)
         return FALSE;
     }
   for (guint i = 0; i < n; i++)
-    if (!is_placed[i]
-        && (!place (self, get_entry (self, i), counts, weft_state_dict_get_name (self->tensors, i),
-                    weft_tensor_get_shape (weft_state_dict_get_tensor (self->tensors, i)), error)
-            || !check_ranks (self, i, error)))
+    if (!is_placed[i] && !place_plain (self, i, counts, error))
       return FALSE;
   return TRUE;
 }
@@ -554,16 +760,17 @@ add_patterns (GHashTable *patterns, const gchar *name)
 
 /* A rule of the user that fits no name would leave a tensor whole, on every rank. */
 static gboolean
-check_rules (WeftSharding *self, WeftPackedWeights *packed, gboolean has_names, GError **error)
+check_rules (WeftSharding *self, GError **error)
 {
   g_autoptr (GHashTable) patterns = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  WeftStateDict *dense = packed != NULL ? weft_packed_weights_get_dense (packed) : NULL;
+  WeftStateDict *dense = self->packed != NULL ? weft_packed_weights_get_dense (self->packed) : NULL;
 
   for (guint i = 0; i < weft_state_dict_get_n_tensors (self->tensors); i++)
     add_patterns (patterns, weft_state_dict_get_name (self->tensors, i));
   for (guint i = 0; dense != NULL && i < weft_state_dict_get_n_tensors (dense); i++)
     add_patterns (patterns, weft_state_dict_get_name (dense, i));
-  for (guint i = 0; has_names && self->tree != NULL && i < weft_module_tree_get_n_tensors (self->tree); i++)
+  for (guint i = 0; self->has_names && self->tree != NULL && i < weft_module_tree_get_n_tensors (self->tree);
+       i++)
     add_patterns (patterns, weft_module_tree_get_tensor_name (self->tree, i));
   for (guint i = 0; i < weft_parallel_plan_get_n_rules (self->plan); i++)
     {
@@ -642,12 +849,18 @@ weft_sharding_new (WeftStateDict *tensors, WeftPackedWeights *packed, WeftParall
   self->plan = g_object_ref (plan);
   self->mesh = *mesh;
   self->tree = tree != NULL ? g_object_ref (tree) : NULL;
-  self->config = config != NULL ? weft_model_config_new (config, "config.json", NULL) : NULL;
+  self->packed = packed != NULL ? g_object_ref (packed) : NULL;
+  self->has_names = has_names;
   self->entries = g_array_new (FALSE, TRUE, sizeof (Entry));
   g_array_set_clear_func (self->entries, clear_entry);
   self->notes = g_ptr_array_new_with_free_func (g_free);
-  if (!check_mesh (self, error) || !check_rules (self, packed, has_names, error)
-      || !place_all (self, packed, error))
+  if (config != NULL)
+    {
+      self->config = weft_model_config_new (config, "config.json", error);
+      if (self->config == NULL)
+        return NULL;
+    }
+  if (!check_mesh (self, error) || !check_rules (self, error) || !place_all (self, error))
     return NULL;
   note_heads (self);
   return g_steal_pointer (&self);
@@ -657,6 +870,7 @@ void
 weft_sharding_free (WeftSharding *self)
 {
   g_clear_object (&self->tensors);
+  g_clear_object (&self->packed);
   g_clear_object (&self->plan);
   g_clear_object (&self->tree);
   g_clear_object (&self->config);
@@ -677,16 +891,6 @@ weft_sharding_get_style (WeftSharding *self, guint position)
   const Entry *entry = get_entry (self, position);
 
   return entry->rule != NULL ? entry->rule->text : NULL;
-}
-
-gboolean
-weft_sharding_find_slice (WeftSharding *self, guint position, guint rank, WeftSlice *slice,
-                          gboolean *is_owned, GError **error)
-{
-  gboolean is_through_block;
-
-  return find_slice (self, get_entry (self, position), weft_state_dict_get_tensor (self->tensors, position),
-                     rank, slice, is_owned, &is_through_block, error);
 }
 
 static gint64

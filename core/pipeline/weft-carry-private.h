@@ -9,9 +9,9 @@
 gboolean weft_carry_is_needed (WeftPackedWeights *weights, const WeftConversion *conversion);
 
 /* The conversions that carry each role of the packed weights that meet in @conversion: they have run, and their positions are
- * those of the stored tensors. An error says what cannot be kept exact. */
+ * those of the stored tensors. @keeps_names: parts are spelled as they are stored. An error says what cannot be kept exact. */
 GPtrArray *weft_carry (WeftPackedWeights *weights, WeftConversion *conversion, WeftOpContext *model,
-                       GError **error);
+                       gboolean keeps_names, GError **error);
 
 /* Makes the positions of a conversion of plain tensors those of the stored ones. */
 void weft_carry_refer_to_stored (WeftPackedWeights *weights, WeftConversion *conversion);

@@ -4,6 +4,8 @@
  * tried, on addresses alone, so it holds for every op, those of strangers too. */
 #include "pipeline/weft-carry-private.h"
 
+#include "quantize/weft-quantizer-internal.h"
+
 #define WAY_OUT "; --dequantize converts dense values instead"
 
 /* The weights that meet in a conversion, and what it makes of their dense shapes. */
@@ -12,6 +14,7 @@ typedef struct
   WeftPackedWeights *weights;
   WeftConversion *conversion;
   WeftOpContext *model;
+  gboolean keeps_names;
   GPtrArray *packed;
 } Carry;
 
@@ -110,12 +113,25 @@ new_for_role (Carry *self, const gchar *role)
   return copy;
 }
 
+/* The name of a part of an output: the method's own, unless names stay or tell how a part is packed. */
+static gchar *
+dup_key (Carry *self, const gchar *dense_name, const gchar *role)
+{
+  WeftQuantizer *quantizer = weft_packed_weights_get_quantizer (self->weights);
+  WeftPackedWeight *first = self->packed->pdata[0];
+
+  return self->keeps_names || weft_packed_weight_keeps_spelling (first, role)
+             ? weft_quantizer_dup_key_spelled_as (quantizer, dense_name,
+                                                  weft_packed_weight_get_key (first, role))
+             : weft_quantizer_dup_key (quantizer, dense_name, role);
+}
+
 static gboolean
 add_output (Carry *self, WeftConversion *copy, const gchar *role, guint i, WeftTensor *tensor, GError **error)
 {
   const WeftConversionOutput *dense = get_output (self->conversion, i);
   WeftQuantizer *quantizer = weft_packed_weights_get_quantizer (self->weights);
-  g_autofree gchar *key = weft_quantizer_dup_key (quantizer, dense->name, role);
+  g_autofree gchar *key = dup_key (self, dense->name, role);
 
   if (key == NULL)
     g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "%s has no name for the %s of a weight '%s'",
@@ -493,11 +509,12 @@ carry_renaming (Carry *self, GPtrArray *carried, GError **error)
 }
 
 GPtrArray *
-weft_carry (WeftPackedWeights *weights, WeftConversion *conversion, WeftOpContext *model, GError **error)
+weft_carry (WeftPackedWeights *weights, WeftConversion *conversion, WeftOpContext *model,
+            gboolean keeps_names, GError **error)
 {
   g_autoptr (GPtrArray) packed = g_ptr_array_new ();
   g_autoptr (GPtrArray) carried = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
-  Carry self = { weights, conversion, model, packed };
+  Carry self = { weights, conversion, model, keeps_names, packed };
 
   if (!collect_weights (&self, error)
       || !(conversion->converter != NULL ? carry_ops : carry_renaming) (&self, carried, error))

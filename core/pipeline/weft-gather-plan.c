@@ -2,6 +2,7 @@
 #include "pipeline/weft-gather-plan.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "checkpoint/weft-safetensors-sink.h"
 #include "pipeline/weft-provenance-private.h"
@@ -104,15 +105,50 @@ get_part (WeftGatherPlan *self, guint i)
 
 /* Joining. */
 
-static void
-add_edge (GArray *edges, gint64 edge)
+static gint
+compare_edges (gconstpointer a, gconstpointer b)
 {
-  guint i = 0;
+  gint64 first = *(const gint64 *) a, second = *(const gint64 *) b;
 
-  while (i < edges->len && g_array_index (edges, gint64, i) < edge)
-    i++;
-  if (i == edges->len || g_array_index (edges, gint64, i) != edge)
-    g_array_insert_val (edges, i, edge);
+  return (first > second) - (first < second);
+}
+
+/* Ascending, each once. */
+static void
+sort_edges (GArray *edges)
+{
+  guint n = 1;
+
+  g_array_sort (edges, compare_edges);
+  for (guint i = 1; i < edges->len; i++)
+    if (g_array_index (edges, gint64, i) != g_array_index (edges, gint64, n - 1))
+      g_array_index (edges, gint64, n++) = g_array_index (edges, gint64, i);
+  g_array_set_size (edges, n);
+}
+
+static GArray *
+list_edges (const Join *self, guint axis)
+{
+  GArray *edges = g_array_new (FALSE, FALSE, sizeof (gint64));
+  gint64 begin = 0, end = self->shape.dims[axis];
+
+  g_array_append_val (edges, begin);
+  g_array_append_val (edges, end);
+  for (guint i = 0; i < self->plan->parts->len; i++)
+    {
+      const GArray *ranges =
+          self->tensors[i] != NULL && self->slices[i] != NULL ? self->slices[i]->ranges[axis] : NULL;
+
+      for (guint k = 0; ranges != NULL && k < ranges->len; k++)
+        {
+          begin = g_array_index (ranges, WeftRange, k).start;
+          end = begin + g_array_index (ranges, WeftRange, k).length;
+          g_array_append_val (edges, begin);
+          g_array_append_val (edges, end);
+        }
+    }
+  sort_edges (edges);
+  return edges;
 }
 
 static gboolean
@@ -122,23 +158,8 @@ find_edges (Join *self, GError **error)
 
   for (guint axis = 0; axis < self->shape.rank; axis++)
     {
-      self->edges[axis] = g_array_new (FALSE, FALSE, sizeof (gint64));
-      add_edge (self->edges[axis], 0);
-      add_edge (self->edges[axis], self->shape.dims[axis]);
-      for (guint i = 0; i < self->plan->parts->len; i++)
-        {
-          const GArray *ranges =
-              self->tensors[i] != NULL && self->slices[i] != NULL ? self->slices[i]->ranges[axis] : NULL;
-
-          for (guint k = 0; ranges != NULL && self->edges[axis]->len <= MAX_BOXES && k < ranges->len; k++)
-            {
-              const WeftRange *range = &g_array_index (ranges, WeftRange, k);
-
-              add_edge (self->edges[axis], range->start);
-              add_edge (self->edges[axis], range->start + range->length);
-            }
-        }
-      n_boxes *= self->edges[axis]->len;
+      self->edges[axis] = list_edges (self, axis);
+      n_boxes *= MAX (self->edges[axis]->len - 1, 1);
       if (n_boxes > MAX_BOXES)
         {
           g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
@@ -506,26 +527,58 @@ weft_gather_plan_check_replicas (WeftGatherPlan *self, GCancellable *cancellable
   return TRUE;
 }
 
+/* Differs whenever a part does: its record, or a file of it. */
+static gchar *
+compute_fingerprint (WeftGatherPlan *self)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  for (guint i = 0; i < self->parts->len; i++)
+    {
+      const Part *part = get_part (self, i);
+
+      g_string_append_printf (text, "%s\n", part->record->checksum);
+      for (guint k = 0; k < weft_checkpoint_get_n_shards (part->checkpoint); k++)
+        {
+          const gchar *path =
+              weft_file_get_path (weft_shard_get_file (weft_checkpoint_get_shard (part->checkpoint, k)));
+          struct stat status = { .st_size = 0 };
+
+          if (stat (path, &status) == 0)
+            g_string_append_printf (text, "%s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT ".%09ld\n", path,
+                                    (gint64) status.st_size, (gint64) status.st_mtim.tv_sec,
+                                    status.st_mtim.tv_nsec);
+        }
+    }
+  return g_compute_checksum_for_string (G_CHECKSUM_SHA256, text->str, (gssize) text->len);
+}
+
+/* Writing must not harm a part. Files beside the weights are those of the first, which is told last. */
+static gboolean
+set_sources (WeftGatherPlan *self, WeftSafetensorsSink *sink, GError **error)
+{
+  for (guint i = self->parts->len; i > 0; i--)
+    if (!weft_safetensors_sink_set_source (sink, get_part (self, i - 1)->checkpoint, error))
+      return FALSE;
+  return TRUE;
+}
+
 /* The files of the whole, as they were recorded. */
 static gboolean
 prepare_files (WeftGatherPlan *self, WeftSafetensorsSink *sink, GError **error)
 {
-  const Part *first = get_part (self, 0);
-  const WeftSliceRecord *record = first->record;
+  const WeftSliceRecord *record = get_part (self, 0)->record;
   g_autoptr (WeftShardLayout) layout = NULL;
-  g_autofree gchar *path = weft_provenance_find (first->checkpoint);
-  g_autofree gchar *text = NULL;
   g_autofree gchar *fingerprint = NULL;
 
-  if (!weft_safetensors_sink_set_source (sink, first->checkpoint, error)
-      || !g_file_get_contents (path, &text, NULL, error))
+  if (!set_sources (self, sink, error))
     return FALSE;
   layout = weft_shard_layout_new_verbatim (self->outputs, (const gchar *const *) record->file_names,
                                            record->headers, record->index_name, record->index, error);
   if (layout == NULL)
     return FALSE;
   weft_safetensors_sink_set_layout (sink, layout);
-  fingerprint = g_compute_checksum_for_string (G_CHECKSUM_SHA256, text, -1);
+  fingerprint = compute_fingerprint (self);
   weft_safetensors_sink_set_fingerprint (sink, fingerprint);
   return record->provenance == NULL || weft_safetensors_sink_is_single_file (sink)
          || weft_safetensors_sink_add_text (sink, WEFT_PROVENANCE_FILE_NAME, record->provenance, error);

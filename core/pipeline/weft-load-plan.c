@@ -13,6 +13,7 @@
 #include "pipeline/weft-fusion-stages-private.h"
 #include "pipeline/weft-gguf-rules-private.h"
 #include "pipeline/weft-output-private.h"
+#include "pipeline/weft-proofs-private.h"
 #include "pipeline/weft-quantize-stage-private.h"
 #include "pipeline/weft-repeated-rename-private.h"
 #include "pipeline/weft-slice-stage-private.h"
@@ -712,13 +713,66 @@ note_failed (WeftLoadPlan *self, WeftConversion *conversion, const GError *cause
   weft_load_report_add (self->report, WEFT_FINDING_FAILED, conversion->layer, detail);
 }
 
-static gboolean
-finish_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *published_facts,
-                   GError **error)
+/* A conversion that has run. What came of it goes into the plan when all have, in their order. */
+typedef struct
 {
-  if (weft_load_plan_is_dequantized (self) && weft_carry_is_needed (self->packed, conversion))
+  WeftConversion *conversion;
+  /* (nullable): the conversions of the roles of packed weights, in place of it. */
+  GPtrArray *carried;
+  /* Its values are not those that were published, whatever its inverse is. */
+  gboolean is_dequantized;
+  GError *error;
+} Ran;
+
+static void
+ran_clear (gpointer user_data)
+{
+  Ran *ran = user_data;
+
+  g_clear_pointer (&ran->carried, g_ptr_array_unref);
+  g_clear_error (&ran->error);
+}
+
+/* Packed weights: each role of theirs is a conversion of its own. */
+static void
+carry_conversion (WeftLoadPlan *self, Ran *ran, WeftOpContext *model, WeftProofs *proofs)
+{
+  /* It stays the one that its name leads to. */
+  g_ptr_array_add (self->carried, ran->conversion);
+  ran->carried = weft_carry (self->packed, ran->conversion, model, keeps_names (self), &ran->error);
+  if (ran->carried == NULL)
+    return;
+  g_ptr_array_set_free_func (ran->carried, NULL);
+  for (guint i = 0; i < ran->carried->len; i++)
+    {
+      g_ptr_array_add (self->conversions, ran->carried->pdata[i]);
+      weft_proofs_add (proofs, ran->carried->pdata[i]);
+    }
+}
+
+static void
+run_conversion (WeftLoadPlan *self, Ran *ran, WeftOpContext *model, WeftProofs *proofs)
+{
+  WeftConversion *conversion = ran->conversion;
+
+  g_ptr_array_add (self->conversions, conversion);
+  if (self->packed != NULL && !weft_load_plan_is_dequantized (self))
+    weft_carry_refer_to_stored (self->packed, conversion);
+  if (!weft_conversion_run (conversion, self->published, weft_load_plan_choose_dtype (self, conversion),
+                            model, &ran->error))
+    return;
+  ran->is_dequantized =
+      weft_load_plan_is_dequantized (self) && weft_carry_is_needed (self->packed, conversion);
+  if (!ran->is_dequantized)
+    weft_proofs_add (proofs, conversion);
+}
+
+static gboolean
+finish_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftProofs *proofs, GError **error)
+{
+  if (proofs == NULL)
     weft_conversion_set_lossy (conversion, "it is dequantized, and dense values do not give the codes back");
-  else if (!weft_conversion_prove (conversion, self->published, published_facts, error))
+  else if (!weft_proofs_finish_next (proofs, error))
     {
       g_autofree gchar *rule = describe_rule (self, conversion->rule);
 
@@ -737,68 +791,49 @@ finish_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext
 }
 
 static gboolean
-run_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model,
-                WeftOpContext *published_facts, GError **error)
+finish (WeftLoadPlan *self, const Ran *ran, WeftProofs *proofs, GError **error)
 {
-  g_autoptr (GError) local_error = NULL;
-
-  g_ptr_array_add (self->conversions, conversion);
-  if (self->packed != NULL && !weft_load_plan_is_dequantized (self))
-    weft_carry_refer_to_stored (self->packed, conversion);
-  if (weft_conversion_run (conversion, self->published, weft_load_plan_choose_dtype (self, conversion), model,
-                           &local_error))
-    return finish_conversion (self, conversion, published_facts, error);
-  note_failed (self, conversion, local_error);
+  if (ran->error != NULL)
+    note_failed (self, ran->conversion, ran->error);
+  else if (ran->carried == NULL)
+    return finish_conversion (self, ran->conversion, ran->is_dequantized ? NULL : proofs, error);
+  else
+    {
+      judge_carried (self, ran->conversion, ran->carried);
+      for (guint i = 0; i < ran->carried->len; i++)
+        if (!finish_conversion (self, ran->carried->pdata[i], proofs, error))
+          return FALSE;
+    }
   return TRUE;
 }
 
-/* Packed weights: each role of theirs is a conversion of its own. */
-static gboolean
-carry_conversion (WeftLoadPlan *self, WeftConversion *conversion, WeftOpContext *model,
-                  WeftOpContext *published_facts, GError **error)
-{
-  g_autoptr (GError) local_error = NULL;
-  g_autoptr (GPtrArray) carried = weft_carry (self->packed, conversion, model, &local_error);
-  gboolean ok = TRUE;
-
-  /* It stays the one that its name leads to. */
-  g_ptr_array_add (self->carried, conversion);
-  if (carried == NULL)
-    {
-      note_failed (self, conversion, local_error);
-      return TRUE;
-    }
-  judge_carried (self, conversion, carried);
-  g_ptr_array_set_free_func (carried, NULL);
-  for (guint i = 0; i < carried->len; i++)
-    g_ptr_array_add (self->conversions, carried->pdata[i]);
-  for (guint i = 0; ok && i < carried->len; i++)
-    ok = finish_conversion (self, carried->pdata[i], published_facts, error);
-  return ok;
-}
-
-/* Runs what was collected, in order. */
+/* Runs what was collected, in order, and proves it meanwhile. */
 static gboolean
 run_conversions (WeftLoadPlan *self, WeftOpContext *model, WeftOpContext *published_facts, GError **error)
 {
   g_autoptr (GPtrArray) collected = g_steal_pointer (&self->conversions);
-  gboolean ok = TRUE;
+  g_autoptr (GArray) all = g_array_sized_new (FALSE, TRUE, sizeof (Ran), collected->len);
+  g_autoptr (WeftProofs) proofs = weft_proofs_new (self->published, published_facts);
 
   g_ptr_array_set_free_func (collected, NULL);
+  g_array_set_clear_func (all, ran_clear);
+  g_array_set_size (all, collected->len);
   self->conversions = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_conversion_free);
   for (guint i = 0; i < collected->len; i++)
     {
-      WeftConversion *conversion = collected->pdata[i];
+      Ran *ran = &g_array_index (all, Ran, i);
 
-      if (!ok)
-        g_ptr_array_add (self->conversions, conversion);
-      else if (self->packed != NULL && !weft_load_plan_is_dequantized (self)
-               && weft_carry_is_needed (self->packed, conversion))
-        ok = carry_conversion (self, conversion, model, published_facts, error);
+      ran->conversion = collected->pdata[i];
+      if (self->packed != NULL && !weft_load_plan_is_dequantized (self)
+          && weft_carry_is_needed (self->packed, ran->conversion))
+        carry_conversion (self, ran, model, proofs);
       else
-        ok = run_conversion (self, conversion, model, published_facts, error);
+        run_conversion (self, ran, model, proofs);
     }
-  return ok;
+  for (guint i = 0; i < all->len; i++)
+    if (!finish (self, &g_array_index (all, Ran, i), proofs, error))
+      return FALSE;
+  return TRUE;
 }
 
 static gboolean

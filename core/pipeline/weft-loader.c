@@ -159,7 +159,8 @@ weft_loader_set_queue (WeftLoader *self, guint depth, guint64 read_bytes)
 /**
  * weft_loader_set_loaded_func:
  * @self: a loader
- * @func: (nullable) (scope notified) (closure user_data) (destroy destroy): called as tensors are completed
+ * @func: (nullable) (scope notified) (closure user_data) (destroy destroy): called as tensors are completed; it
+ *   returns whether the load is to go on
  * @user_data: data of @func
  * @destroy: (nullable): called on @user_data when @func is replaced or the loader is gone
  *
@@ -244,26 +245,68 @@ weft_loader_prepare (WeftLoader *self, GCancellable *cancellable, GError **error
   return self->layout;
 }
 
+/* One load. The callback's error stops it as the caller's cancellable does, through one of its own. */
+typedef struct
+{
+  WeftLoader *loader;
+  GCancellable *stop;
+  GError *error;
+} Load;
+
 static void
 report_loaded (gsize position, gpointer user_data)
 {
-  WeftLoader *self = user_data;
+  Load *load = user_data;
+  WeftLoader *self = load->loader;
   WeftStateDict *outputs = weft_arena_layout_get_outputs (self->layout);
+  const gchar *name = weft_state_dict_get_name (outputs, (guint) position);
 
-  if (self->loaded != NULL)
-    self->loaded (self, weft_state_dict_get_name (outputs, (guint) position),
-                  weft_arena_layout_get_offset (self->layout, (guint) position),
-                  weft_tensor_get_n_bytes (weft_state_dict_get_tensor (outputs, (guint) position)),
-                  self->loaded_data);
+  if (self->loaded == NULL || load->error != NULL
+      || self->loaded (self, name, weft_arena_layout_get_offset (self->layout, (guint) position),
+                       weft_tensor_get_n_bytes (weft_state_dict_get_tensor (outputs, (guint) position)),
+                       self->loaded_data, &load->error))
+    return;
+  if (load->error == NULL)
+    g_set_error (&load->error, WEFT_ERROR, WEFT_ERROR_CANCELLED,
+                 "cancelled: the callback that was told that '%s' is loaded returned FALSE", name);
+  g_cancellable_cancel (load->stop);
 }
 
 static void
 report_progress (guint64 n_bytes_done, guint64 n_bytes_total, gpointer user_data)
 {
-  WeftLoader *self = user_data;
+  WeftLoader *self = ((Load *) user_data)->loader;
 
   if (self->progress != NULL)
     self->progress (n_bytes_done, n_bytes_total, self->progress_data);
+}
+
+static gboolean
+load_by_sink (Load *load, WeftSink *sink, GError **error)
+{
+  WeftLoader *self = load->loader;
+  WeftTransferOptions options = {
+    .struct_size = sizeof options,
+    .n_threads = self->queue_depth,
+    .tile_bytes = (gsize) self->read_bytes,
+    .progress = report_progress,
+    .progress_data = load,
+    .completed = report_loaded,
+    .completed_data = load,
+  };
+  gboolean ok = weft_load_plan_execute_full (self->plan, sink, &options, &self->counters, load->stop, error);
+
+  if (load->error == NULL)
+    return ok;
+  g_clear_error (error);
+  g_propagate_error (error, load->error);
+  return FALSE;
+}
+
+static void
+cancel (G_GNUC_UNUSED GCancellable *cancellable, gpointer user_data)
+{
+  g_cancellable_cancel (user_data);
 }
 
 /**
@@ -276,28 +319,27 @@ report_progress (guint64 n_bytes_done, guint64 n_bytes_total, gpointer user_data
  * Prepares, if that was not done, and fills the arena. May be called again, with other arenas.
  *
  * Returns: whether all bytes are there; if not, what the arena holds is undefined
- * Errors: those of weft_loader_prepare(), weft_buffer_sink_add_arena() and weft_load_plan_execute()
+ * Errors: those of weft_loader_prepare(), weft_buffer_sink_add_arena() and weft_load_plan_execute(), and of the callback of
+ *   weft_loader_set_loaded_func()
  * Since: 1.0
  */
 gboolean
 weft_loader_load_into (WeftLoader *self, WeftArena *arena, GCancellable *cancellable, GError **error)
 {
   g_autoptr (WeftBufferSink) sink = weft_buffer_sink_new ();
-  WeftTransferOptions options = {
-    .struct_size = sizeof options,
-    .progress = report_progress,
-    .progress_data = self,
-    .completed = report_loaded,
-    .completed_data = self,
-  };
+  g_autoptr (GCancellable) stop = g_cancellable_new ();
+  Load load = { .loader = self, .stop = stop };
+  gulong handler;
+  gboolean ok;
 
   g_return_val_if_fail (WEFT_IS_LOADER (self) && WEFT_IS_ARENA (arena), FALSE);
-  options.n_threads = self->queue_depth;
-  options.tile_bytes = (gsize) self->read_bytes;
-  return weft_loader_prepare (self, cancellable, error) != NULL
-         && weft_buffer_sink_add_arena (sink, arena, self->layout, error)
-         && weft_load_plan_execute_full (self->plan, WEFT_SINK (sink), &options, &self->counters, cancellable,
-                                         error);
+  if (weft_loader_prepare (self, cancellable, error) == NULL
+      || !weft_buffer_sink_add_arena (sink, arena, self->layout, error))
+    return FALSE;
+  handler = cancellable != NULL ? g_cancellable_connect (cancellable, G_CALLBACK (cancel), stop, NULL) : 0;
+  ok = load_by_sink (&load, WEFT_SINK (sink), error);
+  g_cancellable_disconnect (cancellable, handler);
+  return ok;
 }
 
 /**

@@ -28,13 +28,17 @@ G_DECLARE_FINAL_TYPE (WeftLoader, weft_loader, WEFT, LOADER, GObject)
  * @offset: where they begin in the arena
  * @n_bytes: how many
  * @user_data: data of the caller
+ * @error: return location
  *
- * Called once for each tensor, as they are completed, which is in no certain order.
+ * Called once for each tensor, as they are completed, which is in no certain order. If it fails, the load stops with its error,
+ * and it is not called again.
  *
+ * Returns: whether the load is to go on
+ * Errors: its own; they become those of the load
  * Since: 1.0
  */
-typedef void (*WeftLoadedFunc) (WeftLoader *loader, const gchar *name, guint64 offset, guint64 n_bytes,
-                                gpointer user_data);
+typedef gboolean (*WeftLoadedFunc) (WeftLoader *loader, const gchar *name, guint64 offset, guint64 n_bytes,
+                                    gpointer user_data, GError **error);
 
 WEFT_PUBLIC WeftLoader *weft_loader_new (const gchar *path, WeftLoadOptions *options);
 WEFT_PUBLIC WeftLoader *weft_loader_new_for_plan (WeftLoadPlan *plan);

@@ -461,7 +461,7 @@ static gboolean
 carry_bucket (WeftRevertPlan *self, Bucket *bucket, WeftTransformList *inverse, WeftOpContext *facts,
               GError **error)
 {
-  g_autoptr (GPtrArray) carried = weft_carry (self->packed, bucket->conversion, facts, error);
+  g_autoptr (GPtrArray) carried = weft_carry (self->packed, bucket->conversion, facts, FALSE, error);
 
   if (carried == NULL)
     {

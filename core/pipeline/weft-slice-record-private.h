@@ -11,6 +11,8 @@ typedef struct
 {
   guint rank;
   guint world_size;
+  /* SHA-256 of the file. */
+  gchar *checksum;
   /* Of the whole: names and headers (GBytes, the JSON with its padding) of its files, its index and its record, if it has them. */
   GStrv file_names;
   GPtrArray *headers;

@@ -40,12 +40,23 @@ is_cut_as_published (WeftLoadPlan *plan)
          && weft_load_options_get_max_shard_bytes (plan->options) == 0;
 }
 
+static GBytes *
+read_file (const gchar *path, GError **error)
+{
+  g_autofree gchar *text = NULL;
+  g_autoptr (GError) local_error = NULL;
+  gsize n_bytes;
+
+  if (g_file_get_contents (path, &text, &n_bytes, &local_error))
+    return g_bytes_new_take (g_steal_pointer (&text), n_bytes);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_IO, "%s: cannot be read: %s", path, local_error->message);
+  return NULL;
+}
+
 static gboolean
 take_published_files (WeftLoadPlan *plan, Whole *whole, GError **error)
 {
   g_autofree gchar *path = weft_provenance_find (plan->checkpoint);
-  g_autofree gchar *text = NULL;
-  gsize n_bytes;
 
   for (guint i = 0; i < weft_checkpoint_get_n_shards (plan->checkpoint); i++)
     {
@@ -61,10 +72,8 @@ take_published_files (WeftLoadPlan *plan, Whole *whole, GError **error)
   whole->index_name = weft_checkpoint_get_index_name (plan->checkpoint);
   if (path == NULL)
     return TRUE;
-  if (!g_file_get_contents (path, &text, &n_bytes, error))
-    return FALSE;
-  whole->provenance = g_bytes_new_take (g_steal_pointer (&text), n_bytes);
-  return TRUE;
+  whole->provenance = read_file (path, error);
+  return whole->provenance != NULL;
 }
 
 /* The files that converting without ranks would write. */
@@ -212,6 +221,7 @@ free_slice (gpointer slice)
 void
 weft_slice_record_free (WeftSliceRecord *self)
 {
+  g_free (self->checksum);
   g_strfreev (self->file_names);
   g_clear_pointer (&self->headers, g_ptr_array_unref);
   g_free (self->index_name);
@@ -384,11 +394,15 @@ weft_slice_record_load (const gchar *path, GError **error)
 {
   g_autoptr (WeftSliceRecord) self = g_new0 (WeftSliceRecord, 1);
   g_autoptr (JsonNode) root = weft_json_load_file (path, error);
+  g_autoptr (GBytes) bytes = root != NULL ? read_file (path, error) : NULL;
 
+  if (bytes == NULL)
+    return NULL;
+  self->checksum = g_compute_checksum_for_bytes (G_CHECKSUM_SHA256, bytes);
   self->headers = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
   self->tensors = weft_state_dict_new ();
   self->slices = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, free_slice);
-  if (root == NULL || !read_rank (self, root, path, error) || !read_files (self, root, path, error)
+  if (!read_rank (self, root, path, error) || !read_files (self, root, path, error)
       || !read_rest_of_whole (self, root, path, error) || !read_slices (self, root, path, error))
     return NULL;
   return g_steal_pointer (&self);

@@ -14,6 +14,7 @@ typedef struct
   gboolean has_block;
   gboolean allows_channels;
   gboolean is_exponents;
+  gboolean keeps_spelling;
   gint64 rows;
   gint64 columns;
 } Part;
@@ -470,6 +471,41 @@ weft_packed_weight_has_exponents (WeftPackedWeight *self, const gchar *role)
   const Part *part = find_part (self, role);
 
   return part != NULL && part->is_exponents;
+}
+
+/**
+ * weft_packed_weight_keep_spelling:
+ * @self: a weight that is packed
+ * @role: role of a part
+ *
+ * Says that the ending of the name that the part is stored under tells how it is packed. What the weight becomes is written under a
+ * name of that ending, not of the first that the method has for the role.
+ *
+ * Since: 1.0
+ */
+void
+weft_packed_weight_keep_spelling (WeftPackedWeight *self, const gchar *role)
+{
+  Part *part = find_part (self, role);
+
+  g_return_if_fail (part != NULL);
+  part->keeps_spelling = TRUE;
+}
+
+/**
+ * weft_packed_weight_keeps_spelling:
+ * @self: a weight
+ * @role: role of a part
+ *
+ * Returns: whether the ending of its name tells how it is packed
+ * Since: 1.0
+ */
+gboolean
+weft_packed_weight_keeps_spelling (WeftPackedWeight *self, const gchar *role)
+{
+  const Part *part = find_part (self, role);
+
+  return part != NULL && part->keeps_spelling;
 }
 
 /**

@@ -63,6 +63,8 @@ WEFT_PUBLIC void weft_packed_weight_allow_channels (WeftPackedWeight *self, cons
 WEFT_PUBLIC gboolean weft_packed_weight_allows_channels (WeftPackedWeight *self, const gchar *role);
 WEFT_PUBLIC void weft_packed_weight_set_exponents (WeftPackedWeight *self, const gchar *role);
 WEFT_PUBLIC gboolean weft_packed_weight_has_exponents (WeftPackedWeight *self, const gchar *role);
+WEFT_PUBLIC void weft_packed_weight_keep_spelling (WeftPackedWeight *self, const gchar *role);
+WEFT_PUBLIC gboolean weft_packed_weight_keeps_spelling (WeftPackedWeight *self, const gchar *role);
 WEFT_PUBLIC gboolean weft_packed_weight_is_packed (WeftPackedWeight *self);
 WEFT_PUBLIC const gchar *weft_packed_weight_get_scheme (WeftPackedWeight *self);
 WEFT_PUBLIC const WeftShape *weft_packed_weight_get_shape (WeftPackedWeight *self);

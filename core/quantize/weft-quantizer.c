@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runner of quantizers: checks what goes in and what comes out, and puts the method's name before every error. */
-#include "quantize/weft-quantizer.h"
+#include "quantize/weft-quantizer-internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -369,6 +369,17 @@ weft_quantizer_dup_key (WeftQuantizer *self, const gchar *dense_name, const gcha
         return join_name (dense_name, n_before, part->stored_ending);
     }
   return NULL;
+}
+
+gchar *
+weft_quantizer_dup_key_spelled_as (WeftQuantizer *self, const gchar *dense_name, const gchar *key)
+{
+  gsize n_before = 0;
+  const PartName *part = find_part_name (self, key, &n_before);
+
+  return part != NULL && has_ending (dense_name, part->dense_ending, &n_before)
+             ? join_name (dense_name, n_before, part->stored_ending)
+             : NULL;
 }
 
 /* Finding one. */

@@ -2,7 +2,7 @@
 /* A base: where the elements of a piece come from. Private to the tensor room. */
 #pragma once
 
-#include "tensor/weft-file.h"
+#include "tensor/weft-file-tensors-internal.h"
 #include "tensor/weft-kernel.h"
 #include "tensor/weft-tensor-source.h"
 
@@ -44,6 +44,8 @@ struct _WeftBase
   {
     struct
     {
+      /* What it lies in. */
+      WeftFileTensors *tensors;
       WeftFile *file;
       guint64 offset;
     } file;
@@ -79,6 +81,7 @@ struct _WeftBase
 guint weft_dtype_get_unit_elements (WeftDtype dtype);
 guint weft_dtype_get_unit_bytes (WeftDtype dtype);
 
+void weft_base_init (WeftBase *self, WeftBaseKind kind, WeftDtype dtype, gint64 n_elements);
 WeftBase *weft_base_new (WeftBaseKind kind, WeftDtype dtype, gint64 n_elements);
 WeftBase *weft_base_new_pointwise (WeftBase *input, WeftPointwise function, WeftDtype dtype, gdouble operand);
 WeftBase *weft_base_ref (WeftBase *self);

@@ -24,15 +24,21 @@ weft_dtype_get_unit_bytes (WeftDtype dtype)
   return weft_dtype_get_unit_elements (dtype) * weft_dtype_get_bits (dtype) / 8;
 }
 
+void
+weft_base_init (WeftBase *self, WeftBaseKind kind, WeftDtype dtype, gint64 n_elements)
+{
+  g_atomic_ref_count_init (&self->ref_count);
+  self->kind = kind;
+  self->dtype = dtype;
+  self->n_elements = n_elements;
+}
+
 WeftBase *
 weft_base_new (WeftBaseKind kind, WeftDtype dtype, gint64 n_elements)
 {
   WeftBase *self = g_new0 (WeftBase, 1);
 
-  g_atomic_ref_count_init (&self->ref_count);
-  self->kind = kind;
-  self->dtype = dtype;
-  self->n_elements = n_elements;
+  weft_base_init (self, kind, dtype, n_elements);
   return self;
 }
 
@@ -93,8 +99,8 @@ weft_base_unref (WeftBase *self)
   switch ((WeftBaseKind) self->kind)
     {
     case WEFT_BASE_FILE:
-      weft_file_unref (self->file.file);
-      break;
+      weft_file_tensors_unref (self->file.tensors);
+      return;
     case WEFT_BASE_MEMORY:
       g_bytes_unref (self->bytes);
       break;

@@ -198,7 +198,8 @@ advance (struct iovec **vectors, guint *n_vectors, gsize n_bytes)
     n_bytes -= (*vectors)->iov_len;
   if (*n_vectors == 0)
     return;
-  (*vectors)->iov_base = (guint8 *) (*vectors)->iov_base + n_bytes;
+  if ((*vectors)->iov_base != NULL)
+    (*vectors)->iov_base = (guint8 *) (*vectors)->iov_base + n_bytes;
   (*vectors)->iov_len -= n_bytes;
 }
 
@@ -207,6 +208,11 @@ static gboolean
 read_by_pread (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_vectors, guint64 *n_bytes_read,
                GError **error)
 {
+  guint8 hole[WEFT_HOLE_BYTES];
+
+  for (guint i = 0; i < n_vectors; i++)
+    if (vectors[i].iov_base == NULL)
+      vectors[i].iov_base = hole;
   while (n_vectors > 0)
     {
       gssize n = preadv (self->fd, vectors, (gint) n_vectors, (off_t) offset);
@@ -236,7 +242,8 @@ scatter (const guint8 *bytes, gsize n_bytes, struct iovec **vectors, guint *n_ve
     {
       gsize n = MIN (n_bytes, (*vectors)->iov_len);
 
-      memcpy ((*vectors)->iov_base, bytes, n);
+      if ((*vectors)->iov_base != NULL)
+        memcpy ((*vectors)->iov_base, bytes, n);
       advance (vectors, n_vectors, n);
       bytes += n;
       n_bytes -= n;
@@ -283,6 +290,29 @@ read_directly (WeftFile *self, guint64 offset, guint64 n_bytes, struct iovec *ve
   return TRUE;
 }
 
+/* Copies what is wanted. A hole is not touched, so that it costs nothing. */
+static gboolean
+copy_from_mapping (WeftFile *self, guint64 offset, const struct iovec *vectors, guint n_vectors,
+                   guint64 *n_bytes_read, GError **error)
+{
+  guint64 n_bytes_copied = 0;
+
+  for (guint i = 0; i < n_vectors; i++)
+    {
+      const struct iovec *vector = &vectors[i];
+
+      if (vector->iov_base != NULL)
+        {
+          if (!weft_guard_copy (vector->iov_base, self->mapping + offset, vector->iov_len))
+            return fail_short (self, offset, vector->iov_len, error);
+          n_bytes_copied += vector->iov_len;
+        }
+      offset += vector->iov_len;
+    }
+  count_bytes_read (self, n_bytes_copied, n_bytes_read);
+  return TRUE;
+}
+
 gboolean
 weft_file_read_vectors (WeftFile *self, guint64 offset, struct iovec *vectors, guint n_vectors,
                         guint64 *n_bytes_read, GError **error)
@@ -295,18 +325,11 @@ weft_file_read_vectors (WeftFile *self, guint64 offset, struct iovec *vectors, g
     return TRUE;
   if (offset > self->size || n_bytes > self->size - offset)
     return fail_short (self, offset, n_bytes, error);
+  if (self->mapping != NULL)
+    return copy_from_mapping (self, offset, vectors, n_vectors, n_bytes_read, error);
   if (self->direct_fd >= 0 && n_bytes >= MIN_DIRECT_BYTES)
     return read_directly (self, offset, n_bytes, vectors, n_vectors, n_bytes_read, error);
-  if (self->mapping == NULL)
-    return read_by_pread (self, offset, vectors, n_vectors, n_bytes_read, error);
-  for (guint i = 0; i < n_vectors; i++)
-    {
-      if (!weft_guard_copy (vectors[i].iov_base, self->mapping + offset, vectors[i].iov_len))
-        return fail_short (self, offset, vectors[i].iov_len, error);
-      offset += vectors[i].iov_len;
-    }
-  count_bytes_read (self, n_bytes, n_bytes_read);
-  return TRUE;
+  return read_by_pread (self, offset, vectors, n_vectors, n_bytes_read, error);
 }
 
 /**

@@ -27,7 +27,8 @@ typedef struct
  * WeftKernelView: (skip)
  * @dtype: element type
  * @region: which box of the whole tensor this is
- * @elements: the elements of the box, packed row-major; sub-byte dtypes as packed bytes
+ * @elements: the elements of the box, packed row-major; sub-byte dtypes as packed bytes. Those of an input are only read:
+ *   they may lie in the memory of a tensor
  * @n_elements: how many they are
  *
  * One operand of a call to a kernel.

@@ -2,11 +2,9 @@
 /* Reads pieces into memory, whatever their base. One reader serves one thread. Private to the tensor room. */
 #pragma once
 
+#include "tensor/weft-file-private.h"
 #include "tensor/weft-tensor-private.h"
 #include "tensor/weft-transfer.h"
-
-/* The widest hole that is read through, where nothing speaks against it. */
-#define WEFT_HOLE_BYTES 4096
 
 typedef struct
 {

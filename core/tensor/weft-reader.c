@@ -4,10 +4,16 @@
 #include "tensor/weft-arithmetic-private.h"
 #include "tensor/weft-cast-private.h"
 #include "tensor/weft-copy-private.h"
-#include "tensor/weft-file-private.h"
 
 #include <limits.h>
 #include <string.h>
+
+/* Rows of a source go straight to where they belong if they are at least as long; shorter ones cost the kernel more than a
+ * second copy. */
+#define MIN_ROW_BYTES 1024
+/* As many as one call takes, and how many runs wait for a flush at most. */
+#define MAX_VECTORS 1024
+#define MAX_RUNS (16 * 1024)
 
 typedef struct
 {
@@ -97,14 +103,25 @@ compare_runs (gconstpointer a, gconstpointer b)
   return (run_a->offset > run_b->offset) - (run_a->offset < run_b->offset);
 }
 
+/* Runs mostly come as they stand in the file. */
+static void
+sort_runs (GArray *runs)
+{
+  for (guint i = 1; i < runs->len; i++)
+    if (compare_runs (&g_array_index (runs, Run, i - 1), &g_array_index (runs, Run, i)) > 0)
+      {
+        g_array_sort (runs, compare_runs);
+        return;
+      }
+}
+
 gboolean
 weft_reader_flush (WeftReader *self, GError **error)
 {
-  struct iovec vectors[512];
-  guint8 hole[WEFT_HOLE_BYTES];
+  struct iovec vectors[MAX_VECTORS];
   guint i = 0;
 
-  g_array_sort (self->runs, compare_runs);
+  sort_runs (self->runs);
   while (i < self->runs->len)
     {
       const Run *run = &g_array_index (self->runs, Run, i);
@@ -120,7 +137,7 @@ weft_reader_flush (WeftReader *self, GError **error)
               || (n_vectors > 0 && run->offset > end && run->offset - end >= self->hole_bytes))
             break;
           if (run->offset > end)
-            vectors[n_vectors++] = (struct iovec){ hole, run->offset - end };
+            vectors[n_vectors++] = (struct iovec){ NULL, run->offset - end };
           vectors[n_vectors++] = (struct iovec){ run->destination, run->n_bytes };
           end = run->offset + run->n_bytes;
           self->counters.n_bytes_kept += run->n_bytes;
@@ -235,6 +252,49 @@ get_rounds_within (const WeftPiece *piece, gsize unit_bytes, gsize limit)
   return outer.source > 0 ? ((gint64) (limit / unit_bytes) - 1 - reach) / outer.source + 1 : G_MAXINT64;
 }
 
+/* Whether a piece consists of rows that are worth a run each, none of them wanted twice. */
+static gboolean
+has_long_rows (const WeftPiece *piece, gsize unit_bytes)
+{
+  const WeftLoop *inner = &piece->loops[piece->n_loops - 1];
+
+  for (guint i = 0; i + 1 < piece->n_loops; i++)
+    if (piece->loops[i].source < inner->extent)
+      return FALSE;
+  return inner->destination == 1 && inner->source == 1 && (gsize) inner->extent * unit_bytes >= MIN_ROW_BYTES;
+}
+
+static void
+add_rows (WeftReader *self, const WeftPiece *piece, guint8 *origin)
+{
+  gsize unit_bytes = weft_dtype_get_unit_bytes (piece->base->dtype);
+  guint64 offset = piece->base->file.offset + (guint64) piece->source * unit_bytes;
+  guint n_outer = piece->n_loops - 1;
+  gsize row_bytes = (gsize) piece->loops[n_outer].extent * unit_bytes;
+  gint64 index[WEFT_MAX_LOOPS] = { 0 };
+  gboolean is_done = FALSE;
+
+  while (!is_done)
+    {
+      gint64 destination = 0, source = 0;
+
+      for (guint i = 0; i < n_outer; i++)
+        {
+          destination += index[i] * piece->loops[i].destination;
+          source += index[i] * piece->loops[i].source;
+        }
+      weft_reader_add_run (self, piece->base->file.file, offset + (guint64) source * unit_bytes,
+                           origin + (gsize) destination * unit_bytes, row_bytes);
+      is_done = TRUE;
+      for (guint i = n_outer; is_done && i-- > 0;)
+        {
+          is_done = ++index[i] == piece->loops[i].extent;
+          if (is_done)
+            index[i] = 0;
+        }
+    }
+}
+
 static gboolean
 fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError **error)
 {
@@ -256,6 +316,11 @@ fill_from_file (WeftReader *self, const WeftPiece *piece, guint8 *origin, GError
   if (span > self->limit)
     return fill_in_rounds (self, piece, origin, get_rounds_within (piece, unit_bytes, self->limit),
                            fill_from_file, error);
+  if (has_long_rows (piece, unit_bytes))
+    {
+      add_rows (self, piece, origin);
+      return self->runs->len < MAX_RUNS || weft_reader_flush (self, error);
+    }
   vector.iov_base = take_scratch (self, span);
   band = vector.iov_base;
   ok = weft_file_read_vectors (file, offset, &vector, 1, &self->counters.n_bytes_read, error);
@@ -448,8 +513,8 @@ fill_pointwise_band (WeftReader *self, const WeftPiece *piece, guint8 *origin, G
   return ok;
 }
 
-static gboolean
-read_region (WeftReader *self, WeftTensor *tensor, const WeftRegion *region, guint8 *buffer, GError **error)
+static WeftTensor *
+slice_region (WeftTensor *tensor, const WeftRegion *region, GError **error)
 {
   g_autoptr (WeftTensor) part = weft_tensor_ref (tensor);
 
@@ -458,11 +523,33 @@ read_region (WeftReader *self, WeftTensor *tensor, const WeftRegion *region, gui
       WeftTensor *cut = weft_tensor_slice (part, (gint) i, region->start[i], region->extent[i], error);
 
       if (cut == NULL)
-        return FALSE;
+        return NULL;
       weft_tensor_unref (part);
       part = cut;
     }
-  return weft_reader_read_tensor (self, part, buffer, error);
+  return g_steal_pointer (&part);
+}
+
+/* Whether kernels take elements at an address, which may have any dtype. */
+static gboolean
+is_aligned (gconstpointer address)
+{
+  return GPOINTER_TO_SIZE (address) % G_ALIGNOF (gdouble) == 0;
+}
+
+/* The elements of a tensor that lie in memory as a kernel wants them: dense and aligned. NULL: they have to be read. */
+static gpointer
+peek_elements (WeftTensor *tensor)
+{
+  WeftPiece piece;
+  guint8 *elements;
+
+  if (tensor->layout.n_pieces != 1 || tensor->layout.pieces[0].base->kind != WEFT_BASE_MEMORY)
+    return NULL;
+  weft_layout_get_piece (&tensor->layout, 0, &piece);
+  elements = (guint8 *) g_bytes_get_data (piece.base->bytes, NULL)
+             + (gsize) piece.source * weft_dtype_get_unit_bytes (tensor->dtype);
+  return is_run (&piece) && is_aligned (elements) ? elements : NULL;
 }
 
 static gint64
@@ -498,6 +585,22 @@ check_input_region (const WeftKernel *kernel, guint input, WeftTensor *tensor, c
   return is_inside;
 }
 
+/* Finds or reads the box of @tensor that @input says. */
+static gboolean
+read_input (WeftReader *self, WeftTensor *tensor, WeftKernelView *input, GError **error)
+{
+  g_autoptr (WeftTensor) part = slice_region (tensor, &input->region, error);
+
+  if (part == NULL)
+    return FALSE;
+  input->n_elements = count_region (&input->region);
+  input->elements = peek_elements (part);
+  if (input->elements != NULL)
+    return TRUE;
+  input->elements = take_scratch (self, MAX (1, count_bytes (input->dtype, input->n_elements)));
+  return weft_reader_read_tensor (self, part, input->elements, error);
+}
+
 static gboolean
 run_kernel (WeftReader *self, const WeftBase *base, const WeftRegion *region, guint8 *output, GError **error)
 {
@@ -516,12 +619,8 @@ run_kernel (WeftReader *self, const WeftBase *base, const WeftRegion *region, gu
       inputs[i].region = *region;
       if (kernel->get_input_region != NULL)
         kernel->get_input_region (base->kernel.params, i, region, &inputs[i].region);
-      ok = check_input_region (kernel, i, tensor, &inputs[i].region, error);
-      if (!ok)
-        break;
-      inputs[i].n_elements = count_region (&inputs[i].region);
-      inputs[i].elements = take_scratch (self, MAX (1, count_bytes (inputs[i].dtype, inputs[i].n_elements)));
-      ok = read_region (self, tensor, &inputs[i].region, inputs[i].elements, error);
+      ok = check_input_region (kernel, i, tensor, &inputs[i].region, error)
+           && read_input (self, tensor, &inputs[i], error);
     }
   if (ok && kernel->get_scratch_bytes != NULL)
     scratch = take_scratch (self, MAX (1, kernel->get_scratch_bytes (base->kernel.params, region)));
@@ -684,7 +783,7 @@ takes_whole_region (const WeftPiece *piece, gint64 n_units, const guint8 *target
 {
   gint64 stride = 1;
 
-  if (GPOINTER_TO_SIZE (target) % G_ALIGNOF (gdouble) != 0)
+  if (!is_aligned (target))
     return FALSE;
   for (guint i = piece->n_loops; i-- > 0; stride *= piece->loops[i].extent)
     if (piece->loops[i].destination != stride || piece->loops[i].source != stride)

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "tensor/weft-copy-private.h"
-#include "tensor/weft-file-private.h"
 
 #define PAGE_BYTES 4096
 /* One write of more lets the kernel take its largest pages for the file, which on a virtual machine are the ones that the

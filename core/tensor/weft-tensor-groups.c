@@ -3,9 +3,11 @@
 
 #include "base/weft-text.h"
 
+#define TEXTS_BLOCK_BYTES 4096
+
 typedef struct
 {
-  gchar *name;
+  const gchar *name;
   /* (nullable): of a group that is no list; most outputs of ops are none. */
   WeftTensor *tensor;
   /* (nullable): of a list. */
@@ -18,23 +20,23 @@ struct _WeftTensorGroups
 {
   GObject parent_instance;
 
-  GPtrArray *groups;
+  GArray *groups;
   /* Name to position + 1. */
   GHashTable *positions;
+  /* Names and origins: a list of experts has hundreds. */
+  GStringChunk *texts;
 };
 
 G_DEFINE_FINAL_TYPE (WeftTensorGroups, weft_tensor_groups, G_TYPE_OBJECT)
 
 static void
-group_free (gpointer user_data)
+group_clear (gpointer user_data)
 {
   Group *group = user_data;
 
   g_clear_pointer (&group->tensor, weft_tensor_unref);
   g_clear_pointer (&group->tensors, g_ptr_array_unref);
   g_clear_pointer (&group->origins, g_ptr_array_unref);
-  g_free (group->name);
-  g_free (group);
 }
 
 static void
@@ -43,7 +45,8 @@ weft_tensor_groups_finalize (GObject *object)
   WeftTensorGroups *self = WEFT_TENSOR_GROUPS (object);
 
   g_hash_table_unref (self->positions);
-  g_ptr_array_unref (self->groups);
+  g_array_unref (self->groups);
+  g_string_chunk_free (self->texts);
   G_OBJECT_CLASS (weft_tensor_groups_parent_class)->finalize (object);
 }
 
@@ -56,7 +59,9 @@ weft_tensor_groups_class_init (WeftTensorGroupsClass *klass)
 static void
 weft_tensor_groups_init (WeftTensorGroups *self)
 {
-  self->groups = g_ptr_array_new_with_free_func (group_free);
+  self->groups = g_array_new (FALSE, FALSE, sizeof (Group));
+  g_array_set_clear_func (self->groups, group_clear);
+  self->texts = g_string_chunk_new (TEXTS_BLOCK_BYTES);
   self->positions = g_hash_table_new (weft_text_hash, g_str_equal);
 }
 
@@ -72,19 +77,19 @@ weft_tensor_groups_new (void)
   return g_object_new (WEFT_TYPE_TENSOR_GROUPS, NULL);
 }
 
+/* The result holds until another group is made. */
 static Group *
 ensure_group (WeftTensorGroups *self, const gchar *name)
 {
   gpointer position = g_hash_table_lookup (self->positions, name);
-  Group *group;
+  Group group = { NULL };
 
   if (position != NULL)
-    return self->groups->pdata[GPOINTER_TO_UINT (position) - 1];
-  group = g_new0 (Group, 1);
-  group->name = g_strdup (name);
-  g_ptr_array_add (self->groups, group);
-  g_hash_table_insert (self->positions, group->name, GUINT_TO_POINTER (self->groups->len));
-  return group;
+    return &g_array_index (self->groups, Group, GPOINTER_TO_UINT (position) - 1);
+  group.name = g_string_chunk_insert (self->texts, name);
+  g_array_append_val (self->groups, group);
+  g_hash_table_insert (self->positions, (gpointer) group.name, GUINT_TO_POINTER (self->groups->len));
+  return &g_array_index (self->groups, Group, self->groups->len - 1);
 }
 
 /* A bare tensor becomes the first of the list. */
@@ -140,9 +145,9 @@ weft_tensor_groups_append (WeftTensorGroups *self, const gchar *name, WeftTensor
   if (origin == NULL)
     return;
   if (group->origins == NULL)
-    group->origins = g_ptr_array_new_with_free_func (g_free);
+    group->origins = g_ptr_array_new ();
   g_ptr_array_set_size (group->origins, (gint) group->tensors->len);
-  group->origins->pdata[group->tensors->len - 1] = g_strdup (origin);
+  group->origins->pdata[group->tensors->len - 1] = g_string_chunk_insert (self->texts, origin);
 }
 
 /**
@@ -177,7 +182,7 @@ static Group *
 get_group (WeftTensorGroups *self, guint group)
 {
   g_return_val_if_fail (group < self->groups->len, NULL);
-  return self->groups->pdata[group];
+  return &g_array_index (self->groups, Group, group);
 }
 
 /**

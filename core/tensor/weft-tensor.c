@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/weft-tensor-private.h"
+#include "tensor/weft-file-tensors-internal.h"
 #include "tensor/weft-tensor-quantize.h"
 #include "tensor/weft-cast-private.h"
 
@@ -34,17 +35,14 @@ weft_tensor_unref (WeftTensor *self)
 {
   if (!g_atomic_ref_count_dec (&self->ref_count))
     return;
+  if (self->is_in_base)
+    {
+      weft_base_unref (self->layout.pieces->base);
+      return;
+    }
   weft_layout_clear (&self->layout);
   g_free (self);
 }
-
-/* A tensor of one piece with one loop at most, as all tensors of a checkpoint are. */
-typedef struct
-{
-  WeftTensor tensor;
-  WeftStoredPiece piece;
-  WeftLoop loop;
-} Leaf;
 
 static WeftTensor *
 tensor_init (WeftTensor *self, WeftDtype dtype, const WeftShape *shape)
@@ -66,32 +64,47 @@ weft_tensor_new_from_builder (WeftDtype dtype, const WeftShape *shape, WeftLayou
   return self;
 }
 
-/* A tensor of one piece that keeps all addresses, or, with stride 0, repeats the first element. Takes @base. */
+WeftTensor *
+weft_tensor_new_empty (WeftDtype dtype, const WeftShape *shape)
+{
+  return tensor_init (g_new0 (WeftTensor, 1), dtype, shape);
+}
+
+void
+weft_leaf_init (WeftLeaf *self, WeftDtype dtype, const WeftShape *shape, WeftBase *base, gint64 source_stride)
+{
+  WeftTensor *tensor = tensor_init (&self->tensor, dtype, shape);
+  gint64 n_units = tensor->n_elements / weft_dtype_get_unit_elements (dtype);
+
+  self->loop = (WeftLoop){ n_units, 1, source_stride };
+  self->piece = (WeftStoredPiece){ .base = base, .n_loops = n_units > 1 };
+  tensor->layout = (WeftLayout){ .pieces = &self->piece,
+                                 .loops = &self->loop,
+                                 .n_pieces = 1,
+                                 .n_loops = self->piece.n_loops,
+                                 .is_inside_tensor = TRUE };
+}
+
+/* Takes @base. */
 static WeftTensor *
 tensor_new_from_base (WeftDtype dtype, const WeftShape *shape, WeftBase *base, gint64 source_stride)
 {
-  Leaf *leaf = g_new0 (Leaf, 1);
-  WeftTensor *self = tensor_init (&leaf->tensor, dtype, shape);
-  gint64 n_units = self->n_elements / weft_dtype_get_unit_elements (dtype);
+  WeftLeaf *leaf;
+  gint64 n_elements;
 
-  if (n_units == 0)
+  if (!weft_shape_count_elements (shape, &n_elements, NULL) || n_elements == 0)
     {
       weft_base_unref (base);
-      return self;
+      return weft_tensor_new_empty (dtype, shape);
     }
-  leaf->loop = (WeftLoop){ n_units, 1, source_stride };
-  leaf->piece = (WeftStoredPiece){ .base = base, .n_loops = n_units > 1 };
-  self->layout = (WeftLayout){ .pieces = &leaf->piece,
-                               .loops = &leaf->loop,
-                               .n_pieces = 1,
-                               .n_loops = leaf->piece.n_loops,
-                               .is_inside_tensor = TRUE };
-  return self;
+  leaf = g_new0 (WeftLeaf, 1);
+  weft_leaf_init (leaf, dtype, shape, base, source_stride);
+  return &leaf->tensor;
 }
 
-static gboolean
-check_new (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftShape *shape, gint64 *n_bytes,
-           GError **error)
+gboolean
+weft_tensor_check_new (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftShape *shape, gint64 *n_bytes,
+                       GError **error)
 {
   if (dtype <= WEFT_DTYPE_INVALID || dtype >= WEFT_N_DTYPES)
     {
@@ -121,7 +134,7 @@ weft_tensor_new_from_bytes (WeftDtype dtype, const gint64 *dims, gsize n_dims, G
   WeftBase *base;
   gint64 n_bytes;
 
-  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
+  if (!weft_tensor_check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
     return NULL;
   if (g_bytes_get_size (bytes) != (gsize) n_bytes)
     {
@@ -153,24 +166,9 @@ WeftTensor *
 weft_tensor_new_from_file (WeftDtype dtype, const gint64 *dims, gsize n_dims, WeftFile *file, guint64 offset,
                            GError **error)
 {
-  WeftShape shape;
-  WeftBase *base;
-  gint64 n_bytes;
+  g_autoptr (WeftFileTensors) tensors = weft_file_tensors_new (file, 1);
 
-  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
-    return NULL;
-  if (offset > weft_file_get_size (file) || (guint64) n_bytes > weft_file_get_size (file) - offset)
-    {
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
-                   "%s: %" G_GINT64_FORMAT " bytes at offset %" G_GUINT64_FORMAT
-                   " leave the file of %" G_GUINT64_FORMAT " bytes",
-                   weft_file_get_path (file), n_bytes, offset, weft_file_get_size (file));
-      return NULL;
-    }
-  base = weft_base_new (WEFT_BASE_FILE, dtype, n_bytes * 8 / weft_dtype_get_bits (dtype));
-  base->file.file = weft_file_ref (file);
-  base->file.offset = offset;
-  return tensor_new_from_base (dtype, &shape, base, 1);
+  return weft_file_tensors_add (tensors, dtype, dims, n_dims, offset, error);
 }
 
 /**
@@ -190,7 +188,7 @@ weft_tensor_new_unreadable (WeftDtype dtype, const gint64 *dims, gsize n_dims, G
   WeftShape shape;
   gint64 n_bytes;
 
-  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
+  if (!weft_tensor_check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
     return NULL;
   return tensor_new_from_base (
       dtype, &shape, weft_base_new (WEFT_BASE_UNREADABLE, dtype, n_bytes * 8 / weft_dtype_get_bits (dtype)),
@@ -217,7 +215,7 @@ weft_tensor_new_constant (WeftDtype dtype, const gint64 *dims, gsize n_dims, gdo
   WeftCastFunc cast;
   gint64 n_bytes;
 
-  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
+  if (!weft_tensor_check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
     return NULL;
   cast = weft_dtype_get_unit_elements (dtype) == 1 ? weft_cast_lookup (WEFT_DTYPE_F64, dtype) : NULL;
   if (cast == NULL)
@@ -251,7 +249,7 @@ weft_tensor_new_from_source (WeftDtype dtype, const gint64 *dims, gsize n_dims, 
   WeftBase *base;
   gint64 n_bytes;
 
-  if (!check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
+  if (!weft_tensor_check_new (dtype, dims, n_dims, &shape, &n_bytes, error))
     return NULL;
   base = weft_base_new (WEFT_BASE_SOURCE, dtype, n_bytes * 8 / weft_dtype_get_bits (dtype));
   base->source = g_object_ref (source);
@@ -323,7 +321,7 @@ weft_tensor_new_from_kernel (const WeftKernel *kernel, gpointer params, GDestroy
   WeftBase *base;
   gint64 n_bytes;
 
-  if (!check_kernel (kernel, error) || !check_new (dtype, dims, n_dims, &shape, &n_bytes, error)
+  if (!check_kernel (kernel, error) || !weft_tensor_check_new (dtype, dims, n_dims, &shape, &n_bytes, error)
       || !check_rows (dtype, &shape, error))
     {
       if (destroy != NULL)

@@ -18,12 +18,15 @@ make_loader (const gchar *path, guint rank, guint world_size, GError **error)
   return weft_loader_new (path, options);
 }
 
-/* Called while other tensors are still on their way: an engine uploads it, or lets a layer begin to work. */
-static void
-count_loaded (WeftLoader *loader, const gchar *name, guint64 offset, guint64 n_bytes, gpointer user_data)
+/* Called while other tensors are still on their way: an engine uploads it, or lets a layer begin to work. FALSE, with an error,
+ * would stop the load. */
+static gboolean
+count_loaded (WeftLoader *loader, const gchar *name, guint64 offset, guint64 n_bytes, gpointer user_data,
+              GError **error)
 {
-  (void) loader, (void) name, (void) offset, (void) n_bytes;
+  (void) loader, (void) name, (void) offset, (void) n_bytes, (void) error;
   ++*(guint *) user_data;
+  return TRUE;
 }
 
 static void

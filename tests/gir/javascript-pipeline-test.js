@@ -206,6 +206,18 @@ const status = run({
         refuses(() => loader.loadArrays({arena: Weft.Arena.new(3)}), Weft.Error.ARGUMENT, 'found 3 bytes');
     },
 
+    'what a callback throws stops the load'() {
+        const loader = Weft.Loader.new(sample, null);
+        const names = [];
+
+        refuses(() => loader.loadArrays({loaded: name => {
+            names.push(name);
+            throw new RangeError('the device is full');
+        }}), undefined, 'the device is full');
+        equal(names.length, 1, 'calls');
+        equal(Object.keys(loader.loadArrays()).length > 1, true, 'loads again');
+    },
+
     'a kind of rule'() {
         const output = newOutput();
 

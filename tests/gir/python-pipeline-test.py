@@ -220,6 +220,26 @@ class LoaderTest(PipelineTest):
             file.seek(layout.get_offset(position))
             self.assertEqual(file.read(len(content)), content)
 
+    def test_stopped_by_callback(self):
+        for raised in (KeyError("the device is full"), KeyboardInterrupt(), GLib.Error("busy", "some-domain", 3)):
+            names = []
+
+            def loaded(name):
+                names.append(name)
+                raise raised
+
+            loader = Weft.loader(self.sample)
+            with self.assertRaises(type(raised)) as caught:
+                loader.load_arrays(loaded=loaded)
+            self.assertIs(caught.exception, raised)
+            self.assertEqual(len(names), 1)
+            self.assert_loaded(loader.load_arrays())
+
+    def test_stopped_by_callback_of_the_library(self):
+        loader = Weft.loader(self.sample)
+        loader.set_loaded_func(lambda *arguments: False, None)
+        self.assert_error(Weft.Error.CANCELLED, "returned FALSE", lambda: loader.load(None))
+
     def test_refused(self):
         loader = Weft.loader(self.sample)
         memory = mmap.mmap(-1, loader.n_bytes + 8)

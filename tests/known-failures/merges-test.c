@@ -2,6 +2,8 @@
 /* Kinds of failure with merges, splits, permutations and experts, each by its id. */
 #include "../pipeline/made-checkpoint-private.h"
 
+#define MODEL "MadeModel mixtral -"
+
 #define MERGE OP_DIM ("MergeModulelist", 0)
 #define EXPERTS \
   CONVERT ("'experts.*.w1','experts.*.w3'", "'experts.gate_up'", MERGE "," OP_DIM ("Concatenate", 1))
@@ -82,17 +84,10 @@ static void
 test_round_trip (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
-  g_autoptr (WeftTransformList) mapping = rows[i].mapping != NULL ? made_mapping (rows[i].mapping) : NULL;
-  g_autoptr (WeftModuleTree) tree =
-      rows[i].model_tensors != NULL ? made_model ("MadeModel mixtral -", rows[i].model_tensors, NULL) : NULL;
+  g_autoptr (WeftLoadOptions) options = made_options (rows[i].mapping, MODEL, rows[i].model_tensors, NULL);
 
   /* These configs do not describe whole models. */
   weft_load_options_set_flags (options, WEFT_LOAD_FLAGS_OPEN);
-  if (mapping != NULL)
-    weft_load_options_set_mapping (options, mapping);
-  if (tree != NULL)
-    weft_load_options_set_module_tree (options, tree);
   made_assert_round_trip (rows[i].config, rows[i].published, options, rows[i].runtime);
 }
 
@@ -157,18 +152,9 @@ static void
 test_refused (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
-  g_autoptr (WeftTransformList) mapping =
-      refused_rows[i].mapping != NULL ? made_mapping (refused_rows[i].mapping) : NULL;
-  g_autoptr (WeftModuleTree) tree =
-      refused_rows[i].model_tensors != NULL
-          ? made_model ("MadeModel mixtral -", refused_rows[i].model_tensors, NULL)
-          : NULL;
+  g_autoptr (WeftLoadOptions) options =
+      made_options (refused_rows[i].mapping, MODEL, refused_rows[i].model_tensors, NULL);
 
-  if (mapping != NULL)
-    weft_load_options_set_mapping (options, mapping);
-  if (tree != NULL)
-    weft_load_options_set_module_tree (options, tree);
   made_assert_refused (refused_rows[i].config, refused_rows[i].published, options, refused_rows[i].code,
                        refused_rows[i].message);
 }

@@ -2,6 +2,8 @@
 /* Kinds of failure with scales, dtypes and packed weights, each by its id. */
 #include "../pipeline/made-checkpoint-private.h"
 
+#define MODEL "MadeModel mixtral -"
+
 #define FP8(more) "{'quantization_config':{'quant_method':'fp8'" more "}}"
 #define BLOCK(rows, columns) ",'weight_block_size':[" #rows "," #columns "]"
 #define PER_TENSOR ",'weight_block_size':null"
@@ -91,16 +93,9 @@ static void
 test_carried (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
-  g_autoptr (WeftTransformList) mapping = made_mapping (carried_rows[i].mapping);
-  g_autoptr (WeftModuleTree) tree =
-      carried_rows[i].model_tensors != NULL
-          ? made_model ("MadeModel mixtral -", carried_rows[i].model_tensors, NULL)
-          : NULL;
+  g_autoptr (WeftLoadOptions) options =
+      made_options (carried_rows[i].mapping, MODEL, carried_rows[i].model_tensors, NULL);
 
-  weft_load_options_set_mapping (options, mapping);
-  if (tree != NULL)
-    weft_load_options_set_module_tree (options, tree);
   made_assert_round_trip (carried_rows[i].config, carried_rows[i].published, options,
                           carried_rows[i].runtime);
 }
@@ -148,9 +143,7 @@ static void
 test_dense (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
-  g_autoptr (WeftTransformList) mapping =
-      dense_rows[i].mapping != NULL ? made_mapping (dense_rows[i].mapping) : NULL;
+  g_autoptr (WeftLoadOptions) options = made_options (dense_rows[i].mapping, NULL, NULL, NULL);
   g_auto (MadeFolders) folders = { 0 };
   g_autoptr (GError) error = NULL;
   g_autofree gchar *found = NULL;
@@ -158,8 +151,6 @@ test_dense (gconstpointer position)
 
   made_folders_init (&folders);
   made_write (folders.published, dense_rows[i].config, dense_rows[i].published);
-  if (mapping != NULL)
-    weft_load_options_set_mapping (options, mapping);
   weft_load_options_set_is_dequantized (options, TRUE);
   made_convert (folders.published, folders.runtime, options, &error);
   g_assert_no_error (error);
@@ -224,18 +215,9 @@ static void
 test_refused (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
-  g_autoptr (WeftTransformList) mapping =
-      refused_rows[i].mapping != NULL ? made_mapping (refused_rows[i].mapping) : NULL;
-  g_autoptr (WeftModuleTree) tree =
-      refused_rows[i].model_tensors != NULL
-          ? made_model ("MadeModel mixtral -", refused_rows[i].model_tensors, NULL)
-          : NULL;
+  g_autoptr (WeftLoadOptions) options =
+      made_options (refused_rows[i].mapping, MODEL, refused_rows[i].model_tensors, NULL);
 
-  if (mapping != NULL)
-    weft_load_options_set_mapping (options, mapping);
-  if (tree != NULL)
-    weft_load_options_set_module_tree (options, tree);
   made_assert_refused (refused_rows[i].config, refused_rows[i].published, options, refused_rows[i].code,
                        refused_rows[i].message);
 }

@@ -67,15 +67,9 @@ static void
 test_round_trip (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
-  g_autoptr (WeftTransformList) mapping = rows[i].mapping != NULL ? made_mapping (rows[i].mapping) : NULL;
-  g_autoptr (WeftModuleTree) tree =
-      rows[i].model != NULL ? made_model (rows[i].model, rows[i].model_tensors, NULL) : NULL;
+  g_autoptr (WeftLoadOptions) options =
+      made_options (rows[i].mapping, rows[i].model, rows[i].model_tensors, NULL);
 
-  if (mapping != NULL)
-    weft_load_options_set_mapping (options, mapping);
-  if (tree != NULL)
-    weft_load_options_set_module_tree (options, tree);
   made_assert_round_trip (rows[i].config, rows[i].published, options, rows[i].runtime);
 }
 
@@ -119,13 +113,8 @@ static void
 test_refused (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
-  g_autoptr (WeftTransformList) mapping =
-      refused_rows[i].mapping != NULL ? made_mapping (refused_rows[i].mapping) : NULL;
-  g_autoptr (WeftModuleTree) tree =
-      refused_rows[i].model_tensors != NULL
-          ? made_model ("TestModel test model", refused_rows[i].model_tensors, NULL)
-          : NULL;
+  g_autoptr (WeftLoadOptions) options =
+      made_options (refused_rows[i].mapping, "TestModel test model", refused_rows[i].model_tensors, NULL);
   g_auto (GStrv) words =
       g_strsplit (refused_rows[i].key_mapping != NULL ? refused_rows[i].key_mapping : "", " ", -1);
   g_autoptr (GError) error = NULL;
@@ -137,10 +126,6 @@ test_refused (gconstpointer position)
       weft_load_options_add_key_mapping (options, sides[0], sides[1], &error);
       g_assert_no_error (error);
     }
-  if (mapping != NULL)
-    weft_load_options_set_mapping (options, mapping);
-  if (tree != NULL)
-    weft_load_options_set_module_tree (options, tree);
   made_assert_refused (NULL, refused_rows[i].published, options, refused_rows[i].code,
                        refused_rows[i].message);
 }

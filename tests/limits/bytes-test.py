@@ -2,6 +2,7 @@
 """The byte counter is true: what strace sees read from the source files is their headers and what the counter says, and
 that is what is kept and holes under 4 KiB. So it is for each rank of a parallel load."""
 
+import filecmp
 import json
 import os
 import re
@@ -226,6 +227,23 @@ class BytesTest(unittest.TestCase):
         counters = json.loads(printed)
         self.assertEqual(count_read(lines, folder), header_bytes + counters["bytes_read"])
         return counters["bytes_written"], counters["bytes_kept"], counters["bytes_read"]
+
+    def test_a_mapping_is_not_read_through(self):
+        """Rows of 1 KiB that holes of 1 KiB divide: the same files by both backends, and no hole by a mapping."""
+        folder, _, _ = self.make(EXPERTS)
+        counters, rules, plan = {}, self.write_rules([DOWN]), os.path.join(self.scratch, "plan.json")
+        with open(plan, "w") as file:
+            json.dump({"experts.down": "rowwise", "experts.*": "replicate"}, file)
+        for io in ("pread", "mmap"):
+            counters[io] = json.loads(subprocess.run(
+                [WEFT, "convert", folder, "-o", os.path.join(self.scratch, io), "--no-sync", "--quiet", "--json", "--mapping", rules, "--plan", plan,
+                 "--tp-size", "3", "--tp-rank", "1", "--io", io], capture_output=True, text=True, check=True).stdout)
+        self.assertGreater(counters["pread"]["bytes_read"], counters["pread"]["bytes_kept"])
+        self.assertEqual(counters["mmap"]["bytes_read"], counters["mmap"]["bytes_kept"])
+        self.assertEqual(counters["mmap"]["bytes_kept"], counters["pread"]["bytes_kept"])
+        folders = [os.path.join(self.scratch, io) for io in counters]
+        names = [name for name in sorted(os.listdir(folders[0])) if name.endswith(".safetensors")]
+        self.assertEqual(filecmp.cmpfiles(*folders, names, shallow=False), (names, [], []))
 
     def test_golden_ranks(self):
         """Tiny tensors lie in one hole: what is read of a file is the headers and what the counter says."""

@@ -149,16 +149,74 @@ class MpiTest(unittest.TestCase):
         other = self.path("other")
         shutil.copytree(self.source, other)
         os.remove(os.path.join(other, "model-00002-of-00003.safetensors"))
-        result = mpirun((1, [WEFT, "convert", "--mpi", self.source, "-o", self.target]),
-                        (1, [WEFT, "convert", "--mpi", other, "-o", self.target]))
-        self.check_failed(result, "rank 1 of 2: ", "model-00002-of-00003.safetensors")
+        # A program of its own, for the command compares first what its ranks were given.
+        result = mpirun((1, [RUN_RANK, self.source, self.target, ""]), (1, [RUN_RANK, other, self.target, ""]))
+        self.check_failed(result)
+        self.assertEqual(result.stderr.count("rank 1 of 2: "), 2, result.stderr)
+        self.assertIn("model-00002-of-00003.safetensors", result.stderr)
         self.assertFalse(os.path.exists(self.target + ".weft-partial"))
 
     def test_plans_that_differ(self):
-        result = mpirun((1, [WEFT, "convert", "--mpi", self.source, "-o", self.target]),
-                        (2, [WEFT, "convert", "--mpi", self.source, "-o", self.target, "--dtype", "F32"]))
-        self.check_failed(result, "the plan of rank 1 is not that of rank 0")
+        made.write_folder(self.path("other"), mixtral(3, 2, 64), config(3, 2, 64))
+        result = mpirun((1, [RUN_RANK, self.source, self.target, ""]), (1, [RUN_RANK, self.path("other"), self.target, ""]))
+        self.check_failed(result)
+        self.assertEqual(result.stderr.count("the plan of rank 1 is not that of rank 0"), 2, result.stderr)
         self.assertFalse(os.path.exists(self.target + ".weft-partial"))
+
+    def test_ranks_that_were_given_different_things(self):
+        """Nothing is made, whether one output is shared out or each rank makes folders of its own."""
+        shutil.copytree(self.source, self.path("other"))
+        plans = [self.path(f"plan-{number}.json") for number in range(2)]
+        for plan, axis in zip(plans, ("0", "1")):
+            made.write_text(plan, json.dumps({"model.layers.*.self_attn.q_proj.weight": f"shard:{axis}"}))
+        for name, first, second, told in (
+                ("options", ["--tp-size", "2"], ["--tp-size", "4"], "rank 1 was given --tp-size 4, rank 0 --tp-size 2"),
+                ("option of one", ["--tp-size", "2"], ["--tp-size", "2", "--dequantize"], "rank 1 was given --dequantize, rank 0 no --dequantize"),
+                ("whole", [], ["--dtype", "F32"], "rank 1 was given --dtype F32, rank 0 no --dtype"),
+                ("plan", ["--tp-size", "2", "--plan", plans[0]], ["--tp-size", "2", "--plan", plans[1]], "rank 1 was given --plan "),
+                ("output", ["--tp-size", "2"], ["--tp-size", "2", "-o", self.path("elsewhere")], f"rank 1 was given --output {self.path('elsewhere')}, "),
+                ("source", ["--tp-size", "2"], [self.path("other"), "--tp-size", "2"], "rank 1 was given SRC ")):
+            with self.subTest(name=name):
+                second = [*([] if name == "source" else [self.source]), *second]
+                result = mpirun((1, [WEFT, "convert", "--mpi", "-o", self.target, self.source, *first]),
+                                (1, [WEFT, "convert", "--mpi", "-o", self.target, *second]))
+                self.check_failed(result, told)
+                self.assertEqual([entry for entry in os.listdir(self.root) if entry.startswith(("target", "elsewhere"))], [])
+
+    def test_own_matters_may_differ(self):
+        """What decides nothing of the output is each rank's own."""
+        self.convert_alone(self.source, "-o", self.path("alone"))
+        result = mpirun((1, [WEFT, "convert", "--mpi", "-o", self.target, self.source, "--threads", "1"]),
+                        (1, [WEFT, "convert", "--mpi", "-o", self.target, self.source, "--io", "mmap", "--quiet"]))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.check_same(self.path("alone"), self.target)
+
+    def test_all_ranks_or_none(self):
+        """A run of which one process fails leaves no folder of ranks, and is taken up."""
+        self.convert_alone(self.source, "-o", self.path("alone"), "--tp-size", "4")
+        partial = self.target + ".weft-partial"
+        in_the_way = os.path.join(partial, "rank-00003-of-00004.weft-partial")
+        os.mkdir(partial)
+        made.write_text(os.path.join(partial, ".weft-journal"), "")
+        made.write_text(in_the_way, "")
+        result = self.convert(2, self.source, "-o", self.target, "--tp-size", "4", "--resume")
+        self.check_failed(result, "rank 1 of 2: ", "found something else there")
+        os.remove(in_the_way)
+        self.assertTrue(os.path.exists(self.target + ".weft-partial"))
+        result = self.convert(2, self.source, "-o", self.target, "--tp-size", "4", "--resume")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.check_same(self.path("alone"), self.target)
+        self.assertFalse(os.path.exists(self.target + ".weft-partial"))
+
+    def test_usage_error_of_all(self):
+        """The exit code is that of the error, not of the job."""
+        result = self.convert(2, self.source, "-o", self.target, "--dtype", "F99")
+        self.assertIn("F99", result.stderr)
+        self.assertEqual(result.returncode, 2, result.stderr)
+
+    def test_opened_twice(self):
+        result = mpirun((2, [RUN_RANK, self.source, self.target, "twice"]))
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_full_disk_of_one_rank(self):
         for full in (0, 1):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank of a conversion, as a program of its own would write it against the library: run-rank SRC DST TASK.
  * Tasks: `progress` checks what is reported on the way; `die` has rank 1 killed when a quarter of all bytes are there; `die-late`
- * has it killed when the journal names a finished file; `full-N` lets rank N write no file above 64 KiB, as on a full disk. */
+ * has it killed when the journal names a finished file; `twice` opens MPI, leaves it and opens it again; `full-N` lets rank N write no file above 64 KiB, as on a full disk. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,11 +77,24 @@ convert (const gchar *source, const gchar *output, WeftJob *job, Watch *watch, G
   return weft_load_plan_execute_full (plan, WEFT_SINK (sink), &options, NULL, NULL, error);
 }
 
+/* A process may come and go. */
+static WeftCommunicator *
+open_mpi (const gchar *task, GError **error)
+{
+  g_autoptr (WeftCommunicator) first =
+      strcmp (task, "twice") == 0 ? weft_communicator_open ("mpi", error) : NULL;
+
+  if (strcmp (task, "twice") == 0 && first == NULL)
+    return NULL;
+  g_clear_object (&first);
+  return weft_communicator_open ("mpi", error);
+}
+
 int
 main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (WeftCommunicator) communicator = weft_communicator_open ("mpi", &error);
+  g_autoptr (WeftCommunicator) communicator = open_mpi (argc == 4 ? argv[3] : "", &error);
   g_autoptr (WeftJob) job = NULL;
   g_autofree gchar *journal = NULL;
   Watch watch = { .task = argc == 4 ? argv[3] : "" };

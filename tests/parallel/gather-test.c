@@ -30,7 +30,8 @@ cut (const gchar *source, const gchar *target, const gchar *plan_text, guint wor
 
 /* Joins the ranks but those whose bit is set in @left_out. */
 static gboolean
-gather (const gchar *source, const gchar *target, guint world_size, guint left_out, GError **error)
+gather_full (const gchar *source, const gchar *target, guint world_size, guint left_out,
+             WeftOutputFlags flags, GError **error)
 {
   g_autoptr (GPtrArray) checkpoints = g_ptr_array_new_with_free_func (g_object_unref);
   g_autoptr (WeftGatherPlan) plan = NULL;
@@ -45,8 +46,14 @@ gather (const gchar *source, const gchar *target, guint world_size, guint left_o
         g_ptr_array_add (checkpoints, made_open (folder));
     }
   plan = weft_gather_plan_new (checkpoints, error);
-  sink = plan != NULL ? weft_safetensors_sink_new_full (target, WEFT_OUTPUT_FLAGS_NO_SYNC, error) : NULL;
+  sink = plan != NULL ? weft_safetensors_sink_new_full (target, flags, error) : NULL;
   return sink != NULL && weft_gather_plan_execute (plan, WEFT_SINK (sink), NULL, NULL, NULL, error);
+}
+
+static gboolean
+gather (const gchar *source, const gchar *target, guint world_size, guint left_out, GError **error)
+{
+  return gather_full (source, target, world_size, left_out, WEFT_OUTPUT_FLAGS_NO_SYNC, error);
 }
 
 static const gchar *
@@ -128,6 +135,27 @@ test_files (void)
   made_assert_same_folder (folders.runtime, folders.back);
   g_assert_true (made_revert (folders.back, reverted, NULL, WEFT_REVERT_FLAGS_NONE, &error));
   made_assert_same_folder (folders.published, reverted);
+}
+
+/* No part may be written over, whichever it is. */
+static void
+test_sources (void)
+{
+  for (guint rank = 0; rank < 2; rank++)
+    {
+      g_auto (MadeFolders) folders = { 0 };
+      g_autofree gchar *name = weft_rank_folder_name (rank, 2);
+      g_autofree gchar *folder = NULL;
+      g_autoptr (GError) error = NULL;
+
+      made_folders_init (&folders);
+      folder = g_build_filename (folders.runtime, name, NULL);
+      made_write (folders.published, NULL, "a: F32[4] 1\n");
+      cut (folders.published, folders.runtime, "{'a':'colwise'}", 2);
+      g_assert_false (gather_full (folders.runtime, folder, 2, 0,
+                                   WEFT_OUTPUT_FLAGS_NO_SYNC | WEFT_OUTPUT_FLAGS_FORCE, &error));
+      g_assert_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT);
+    }
 }
 
 /* A rank that is not there, or is another's, or was changed. */
@@ -247,5 +275,6 @@ main (int argc, char **argv)
   g_test_add_func ("/gather/refused", test_refused);
   g_test_add_func ("/gather/copies", test_copies);
   g_test_add_func ("/gather/bad-records", test_bad_records);
+  g_test_add_func ("/gather/sources", test_sources);
   return g_test_run ();
 }

@@ -168,6 +168,25 @@ test_bad_texts (void)
     }
 }
 
+/* More ranks than can be counted. */
+static void
+test_wide_mesh (void)
+{
+  static const guint meshes[][2] = { { 65536, 65536 }, { G_MAXUINT, 2 }, { 0, 2 } };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftPlacement) placement = weft_placement_new ("shard:0,shard:0", &error);
+  g_autoptr (WeftTensor) tensor =
+      weft_tensor_new_constant (WEFT_DTYPE_F32, (const gint64[]){ 4 }, 1, 0, &error);
+
+  g_assert_no_error (error);
+  for (guint i = 0; i < G_N_ELEMENTS (meshes); i++)
+    {
+      g_assert_null (weft_placement_cut (placement, tensor, meshes[i], 2, 0, &error));
+      g_assert_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT);
+      g_clear_error (&error);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -186,5 +205,6 @@ main (int argc, char **argv)
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_refused);
     }
   g_test_add_func ("/placement/bad-texts", test_bad_texts);
+  g_test_add_func ("/placement/wide-mesh", test_wide_mesh);
   return g_test_run ();
 }

@@ -117,6 +117,57 @@ test_overrides (void)
   g_assert_cmpuint (weft_parallel_plan_get_n_rules (plan), ==, 0);
 }
 
+/* A rule of the caller goes before those of the model, whatever they are for. */
+static void
+test_given_first (void)
+{
+  static const struct
+  {
+    const gchar *given;
+    const gchar *name;
+    const gchar *style;
+  } rules[] = {
+    { "{'e':'replicate'}", "e.w", "replicate" },
+    { "{'e.w':'replicate'}", "e.w", "replicate" },
+    { "{'e.v':'replicate'}", "e.w", "grouped_gemm" },
+    { "{'q':'grouped_gemm'}", "q.w", "grouped_gemm" },
+    { "{'expert_plan':{'q':'replicate'}}", "q.w", "replicate" },
+  };
+  g_autoptr (WeftModuleTree) tree =
+      made_model ("Made made -", "e.w: F32[4,1]\nq.w: F32[4,1]\n",
+                  ",'parallel_plan':{'q':'colwise'},'expert_plan':{'e':'grouped_gemm'}");
+
+  for (guint i = 0; i < G_N_ELEMENTS (rules); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (WeftParallelPlan) plan = weft_parallel_plan_new_for_module_tree (tree, &error);
+      g_autoptr (JsonNode) root = made_json (rules[i].given);
+      g_autoptr (WeftParallelPlan) given = weft_parallel_plan_new_from_json (root, "plan", &error);
+      guint rule;
+
+      g_assert_true (weft_parallel_plan_merge (plan, given, &error));
+      g_assert_true (weft_parallel_plan_find_rule (plan, rules[i].name, &rule));
+      g_assert_cmpstr (weft_parallel_plan_get_style (plan, rule), ==, rules[i].style);
+    }
+}
+
+/* Of two rules for the same names nobody knows which was meant. */
+static void
+test_twice (void)
+{
+  g_auto (MadeFolders) folders = { 0 };
+  g_autofree gchar *path = NULL;
+  g_autoptr (GError) error = NULL;
+
+  made_folders_init (&folders);
+  path = g_build_filename (folders.root, "plan.json", NULL);
+  fixture_write (folders.root, "plan.json", "{\"q\": \"colwise\", \"k\": \"colwise\", \"q\": \"rowwise\"}",
+                 -1);
+  g_assert_null (weft_parallel_plan_load (path, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT);
+  made_assert_message (error, "plan.json|'q' stands twice");
+}
+
 /* Every style that ships is known. */
 static void
 test_styles (void)
@@ -139,6 +190,8 @@ main (int argc, char **argv)
   g_test_add_func ("/plan/lookups", test_lookups);
   g_test_add_func ("/plan/refused", test_refused);
   g_test_add_func ("/plan/overrides", test_overrides);
+  g_test_add_func ("/plan/given-first", test_given_first);
+  g_test_add_func ("/plan/twice", test_twice);
   g_test_add_func ("/plan/styles", test_styles);
   return g_test_run ();
 }

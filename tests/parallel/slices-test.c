@@ -10,6 +10,25 @@
 #define JOIN_QKV CONVERT ("'q','k','v'", "'qkv'", OP_DIM ("Concatenate", 0))
 #define HEADS(heads, kv_heads) \
   "{'model_type':'made','num_attention_heads':" #heads ",'num_key_value_heads':" #kv_heads "}"
+#define MXFP4                                                                                           \
+  "{'quantization_config':{'quant_method':'compressed-tensors','format':'mxfp4-pack-quantized',"        \
+  "'config_groups':{'g':{'targets':['Linear'],'format':'mxfp4-pack-quantized','weights':{'num_bits':4," \
+  "'type':'float','symmetric':true,'strategy':'group','group_size':32}}}}}"
+#define MXFP4_EXPERT(n) \
+  "experts." #n ".w.weight_packed: U8[2,16] " #n "\nexperts." #n ".w.weight_scale: U8[2,1] 127 128\n"
+#define GPTQ "{'quantization_config':{'quant_method':'gptq','bits':4,'group_size':8}}"
+#define GPTQ_EXPERT(n)                                                                                     \
+  "experts." #n ".w.g_idx: I32[8] 0 0 0 0 0 0 0 0\nexperts." #n ".w.qweight: I32[1,8] " #n "\nexperts." #n \
+  ".w.qzeros: I32[1,1] 7\nexperts." #n ".w.scales: F16[1,8] 1\n"
+#define MXFP4_SHOWN                                                                                           \
+  "experts.1.w.weight_packed: U8[2,16] 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 " \
+  "27 28 29 30 31 32\nexperts.1.w.weight_scale: U8[2,1] 127 128\n"
+#define GPTQ_SHOWN                                                                             \
+  "experts.1.w.g_idx: I32[8] 0 0 0 0 0 0 0 0\nexperts.1.w.qweight: I32[1,8] 1 2 3 4 5 6 7 8\n" \
+  "experts.1.w.qzeros: I32[1,1] 7\nexperts.1.w.scales: F16[1,8] 1 2 3 4 5 6 7 8\n"
+#define SPARSE                                                                                       \
+  "{'quantization_config':{'quant_method':'compressed-tensors','format':'dense','config_groups':{}," \
+  "'sparsity_config':{'format':'sparse-bitmask'}}}"
 #define FP8_BLOCKS "{'quantization_config':{'quant_method':'fp8','weight_block_size':[4,2]}}"
 
 static const struct
@@ -73,6 +92,21 @@ static const struct
     "k_proj.weight: F32[2,1] 2 3\n" },
   { "heads/segments", HEADS (4, 2), NULL, "{'qkv':'colwise_segments'}", 4, 1, 3, "qkv.weight: F32[8,1] 0\n",
     "qkv.weight: F32[3,1] 3 5 7\n" },
+  /* A style of the stack that the items of a list make. */
+  { "items/colwise", NULL, NULL, "{'e.w':'colwise'}", 2, 1, 1, "e.w.0: F32[4,1] 0\ne.w.1: F32[4,1] 10\n",
+    "e.w.0: F32[2,1] 2 3\ne.w.1: F32[2,1] 12 13\n" },
+  { "items/rowwise", NULL, NULL, "{'e.w':'rowwise'}", 2, 1, 0, "e.w.0: F32[1,4] 0\ne.w.1: F32[1,4] 10\n",
+    "e.w.0: F32[1,2] 0 1\ne.w.1: F32[1,2] 10 11\n" },
+  { "items/vocabulary", NULL, NULL, "{'e.w':'embedding_rowwise'}", 2, 1, 1,
+    "e.w.0: F32[2] 0\ne.w.1: F32[2] 10\n", "e.w.1: F32[2] 10 11\n" },
+  /* Packed experts go to their ranks whole, with all that belongs to them. */
+  { "packed/experts-by-number", MXFP4, NULL, "{'experts.*.w':'grouped_gemm'}", 1, 2, 1,
+    MXFP4_EXPERT (0) MXFP4_EXPERT (1), MXFP4_SHOWN },
+  { "packed/opaque-experts", GPTQ, NULL, "{'experts.*.w':'grouped_gemm'}", 1, 2, 1,
+    GPTQ_EXPERT (0) GPTQ_EXPERT (1), GPTQ_SHOWN },
+  /* Companions of what is not packed. */
+  { "packed/lone-companion", FP8_BLOCKS, NULL, "{'a':'colwise'}", 2, 1, 1,
+    "a.input_scale: F32[1] 3\na.weight: F32[2,1] 0\n", "a.input_scale: F32[1] 3\na.weight: F32[1,1] 1\n" },
   /* Scales are cut with their weight. */
   { "packed/rows", FP8_BLOCKS, NULL, "{'a':'colwise'}", 2, 1, 1,
     "a.weight: F8_E4M3[8,2] 0\na.weight_scale_inv: F32[2,1] 1 2\n",
@@ -112,6 +146,14 @@ static const struct
   { "through-a-block", FP8_BLOCKS, "{'a':'colwise'}", 4, 1,
     "a.weight: F8_E4M3[8,1] 0\na.weight_scale_inv: F32[2,1] 1 2\n", WEFT_ERROR_SHAPE,
     "*'a.weight_scale_inv': colwise over 4 ranks cuts through a block of 4 rows and 2 columns*sizes that would do: 2;*" },
+  { "packed-opaquely", GPTQ, "{'experts.*.w':'colwise'}", 2, 1, GPTQ_EXPERT (0), WEFT_ERROR_UNSUPPORTED,
+    "*'experts.0.w.weight': colwise would cut it, and it is packed (*replicate it, or ask for --dequantize*" },
+  { "sparse", SPARSE, "{'a':'colwise'}", 2, 1,
+    "a.bitmask: U8[2,1] 1 1\na.compressed: BF16[2] 1 2\na.row_offsets: I64[2] 0 1\na.shape: I64[2] 2 8\n",
+    WEFT_ERROR_UNSUPPORTED, "*'a.weight': colwise would cut it, and it is packed (sparse)*" },
+  { "no-size-would-do", FP8_BLOCKS, "{'a':'colwise'}", 2, 1,
+    "a.weight: F8_E4M3[6,1] 0\na.weight_scale_inv: F32[2,1] 1 2\n", WEFT_ERROR_SHAPE,
+    "*of a packed weight of shape (6, 1); replicate it, or ask for --dequantize" },
   { "a-scale-of-its-own", FP8_BLOCKS, "{'a':'colwise','a.weight_scale_inv':'rowwise'}", 2, 1,
     "a.weight: F8_E4M3[8,4] 0\na.weight_scale_inv: F32[2,2] 1 2 3 4\n", WEFT_ERROR_SHAPE,
     "*'a.weight_scale_inv': rowwise does not cut it where its weight is cut*" },

@@ -92,8 +92,9 @@ typedef struct
   guint n_destroyed;
 } Seen;
 
-static void
-see_loaded (WeftLoader *loader, const gchar *name, guint64 offset, guint64 n_bytes, gpointer user_data)
+static gboolean
+see_loaded (WeftLoader *loader, const gchar *name, guint64 offset, guint64 n_bytes, gpointer user_data,
+            G_GNUC_UNUSED GError **error)
 {
   Seen *seen = user_data;
 
@@ -106,6 +107,7 @@ see_loaded (WeftLoader *loader, const gchar *name, guint64 offset, guint64 n_byt
       /* All of it is there: the last element is. */
       g_assert_cmpmem (seen->memory + offset + 4, 2, "\x30\x41", 2);
     }
+  return TRUE;
 }
 
 static void
@@ -314,6 +316,58 @@ test_cancelled (Fixture *fixture, G_GNUC_UNUSED gconstpointer user_data)
   g_assert_error (error, WEFT_ERROR, WEFT_ERROR_CANCELLED);
 }
 
+typedef struct
+{
+  guint n_calls;
+  guint fails_at;
+  gboolean has_error;
+} Refusal;
+
+static gboolean
+refuse_loaded (G_GNUC_UNUSED WeftLoader *loader, G_GNUC_UNUSED const gchar *name,
+               G_GNUC_UNUSED guint64 offset, G_GNUC_UNUSED guint64 n_bytes, gpointer user_data,
+               GError **error)
+{
+  Refusal *refusal = user_data;
+
+  if (++refusal->n_calls < refusal->fails_at)
+    return TRUE;
+  if (refusal->has_error)
+    g_set_error_literal (error, G_IO_ERROR, G_IO_ERROR_BUSY, "the device is busy");
+  return FALSE;
+}
+
+/* An error of the callback is that of the load, from the first tensor to the last, and ends its calls; the loader stays as it was. */
+static void
+test_stopped_by_callback (Fixture *fixture, G_GNUC_UNUSED gconstpointer user_data)
+{
+  for (guint n_threads = 0; n_threads <= 2; n_threads += 2)
+    for (guint fails_at = 1; fails_at <= 4; fails_at++)
+      {
+        Refusal refusal = { .fails_at = fails_at, .has_error = fails_at != 2 };
+        g_autoptr (GCancellable) cancellable = g_cancellable_new ();
+        g_autoptr (WeftArena) arena = NULL;
+        g_autoptr (GError) error = NULL;
+
+        weft_loader_set_queue (fixture->loader, n_threads, 0);
+        weft_loader_set_loaded_func (fixture->loader, refuse_loaded, &refusal, NULL);
+        arena = weft_loader_load (fixture->loader, cancellable, &error);
+        g_assert_cmpuint (refusal.n_calls, ==, MIN (fails_at, 3));
+        g_assert_false (g_cancellable_is_cancelled (cancellable));
+        if (fails_at > 3)
+          {
+            g_assert_no_error (error);
+            assert_loaded (weft_arena_get_memory (arena));
+            continue;
+          }
+        g_assert_null (arena);
+        if (refusal.has_error)
+          g_assert_error (error, G_IO_ERROR, G_IO_ERROR_BUSY);
+        else
+          g_assert_error (error, WEFT_ERROR, WEFT_ERROR_CANCELLED);
+      }
+}
+
 static void
 add (const gchar *name, gconstpointer user_data, void (*test) (Fixture *, gconstpointer))
 {
@@ -340,5 +394,6 @@ main (int argc, char **argv)
   add ("refused-alignment", NULL, test_refused_alignment);
   add ("refused-plan", NULL, test_refused_plan);
   add ("cancelled", NULL, test_cancelled);
+  add ("stopped-by-callback", NULL, test_stopped_by_callback);
   return g_test_run ();
 }

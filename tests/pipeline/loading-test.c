@@ -10,16 +10,9 @@
 static WeftLoadOptions *
 make_options (const gchar *mapping, const gchar *model_tensors, const gchar *dtype, WeftLoadFlags flags)
 {
-  WeftLoadOptions *options = weft_load_options_new ();
-  g_autoptr (WeftTransformList) list = mapping != NULL ? made_mapping (mapping) : NULL;
-  g_autoptr (WeftModuleTree) tree =
-      model_tensors != NULL ? made_model ("TestModel test model", model_tensors, NULL) : NULL;
+  WeftLoadOptions *options = made_options (mapping, "TestModel test model", model_tensors, NULL);
   g_autoptr (GError) error = NULL;
 
-  if (list != NULL)
-    weft_load_options_set_mapping (options, list);
-  if (tree != NULL)
-    weft_load_options_set_module_tree (options, tree);
   if (dtype != NULL)
     weft_load_options_set_dtype (options, dtype, &error);
   g_assert_no_error (error);

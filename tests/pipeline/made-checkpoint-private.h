@@ -245,6 +245,21 @@ made_mapping (const gchar *transforms)
   return list;
 }
 
+/* Options with a mapping and a model of one module; what is %NULL is not set. */
+static inline WeftLoadOptions *
+made_options (const gchar *mapping, const gchar *model, const gchar *tensors, const gchar *members)
+{
+  WeftLoadOptions *options = weft_load_options_new ();
+  g_autoptr (WeftTransformList) list = mapping != NULL ? made_mapping (mapping) : NULL;
+  g_autoptr (WeftModuleTree) tree = tensors != NULL ? made_model (model, tensors, members) : NULL;
+
+  if (list != NULL)
+    weft_load_options_set_mapping (options, list);
+  if (tree != NULL)
+    weft_load_options_set_module_tree (options, tree);
+  return options;
+}
+
 /* `old -> new` as a rule. */
 #define RENAME(source, target) \
   "{'type':'WeightRenaming','source_patterns':['" source "'],'target_patterns':['" target "']}"

@@ -59,6 +59,78 @@ test_proof (gconstpointer position)
   made_assert_message (error, rows[i].message);
 }
 
+/* An op that says nothing of threads, and so is called on that of its owner only. It turns back by what it did before. */
+typedef struct
+{
+  WeftConversionOpsBase parent_instance;
+} OwnedOp;
+
+typedef WeftConversionOpsBaseClass OwnedOpClass;
+
+static GType owned_op_get_type (void);
+G_DEFINE_TYPE (OwnedOp, owned_op, WEFT_TYPE_CONVERSION_OPS_BASE)
+
+static GThread *owner;
+static guint n_owned_calls;
+
+static WeftTensorGroups *
+owned_op_convert (WeftConversionOpsBase *base, WeftTensorGroups *inputs, WeftOpContext *context,
+                  GError **error)
+{
+  WeftTensor *tensor = weft_op_get_only_tensor (inputs, error);
+  const gchar *name = tensor != NULL ? weft_op_get_output_name (context, error) : NULL;
+  g_autoptr (WeftTensor) turned = name != NULL ? weft_tensor_transpose (tensor, 0, 1, error) : NULL;
+
+  g_assert_true (g_thread_self () == owner);
+  n_owned_calls++;
+  return turned != NULL ? weft_op_new_output (name, turned) : NULL;
+}
+
+static WeftConversionOpsBase *
+owned_op_dup_inverse (WeftConversionOpsBase *base, GError **error)
+{
+  g_assert_true (g_thread_self () == owner);
+  return g_object_new (owned_op_get_type (), NULL);
+}
+
+static void
+owned_op_class_init (OwnedOpClass *klass)
+{
+  klass->convert = owned_op_convert;
+  klass->dup_inverse = owned_op_dup_inverse;
+}
+
+static void
+owned_op_init (OwnedOp *self)
+{
+}
+
+static void
+test_owned (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (MadeFolders) folders = { 0 };
+  g_autoptr (WeftTransformList) mapping = NULL;
+  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
+  g_autoptr (WeftCheckpoint) checkpoint = NULL;
+  g_autoptr (WeftLoadPlan) plan = NULL;
+
+  owner = g_thread_self ();
+  weft_plugin_registry_register (weft_plugin_registry_get_default (), WEFT_FEATURE_KIND_OP, "OwnedOp",
+                                 owned_op_get_type (), &error);
+  g_assert_no_error (error);
+  mapping = made_mapping (CONVERT ("'w$'", "'t'", OP ("OwnedOp")));
+  made_folders_init (&folders);
+  made_write (folders.published, NULL, "l.0.w: F32[4,2]\nl.1.w: F32[4,2]\nl.2.w: F32[4,2]\nl.3.w: F32[4,2]");
+  weft_load_options_set_mapping (options, mapping);
+  checkpoint = made_open (folders.published);
+  plan = weft_load_plan_new (checkpoint, options, &error);
+  g_assert_no_error (error);
+  g_assert_true (weft_load_plan_is_reversible (plan));
+  /* There and back, for each layer. */
+  g_assert_cmpuint (n_owned_calls, ==, 8);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -69,5 +141,6 @@ main (int argc, char **argv)
 
       g_test_add_data_func (path, GUINT_TO_POINTER (i), test_proof);
     }
+  g_test_add_func ("/proof/on-the-thread-of-the-owner", test_owned);
   return g_test_run ();
 }

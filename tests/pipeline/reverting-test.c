@@ -16,20 +16,6 @@
   "model.layers.0.mlp.experts.gate_up_proj: F32[2,2,2] 10 11 30 31 40 41 60 61\n" \
   "model.layers.0.mlp.gate.weight: F32[2,2] 70 71 72 73\n"
 
-static WeftLoadOptions *
-make_options (const gchar *mapping, const gchar *model, const gchar *model_tensors)
-{
-  WeftLoadOptions *options = weft_load_options_new ();
-  g_autoptr (WeftTransformList) list = mapping != NULL ? made_mapping (mapping) : NULL;
-  g_autoptr (WeftModuleTree) tree = model != NULL ? made_model (model, model_tensors, NULL) : NULL;
-
-  if (list != NULL)
-    weft_load_options_set_mapping (options, list);
-  if (tree != NULL)
-    weft_load_options_set_module_tree (options, tree);
-  return options;
-}
-
 /* Bytes come back whatever was renamed and however each key was spelt. */
 static const struct
 {
@@ -86,7 +72,8 @@ static void
 test_round_trip (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = make_options (rows[i].mapping, rows[i].model, rows[i].model_tensors);
+  g_autoptr (WeftLoadOptions) options =
+      made_options (rows[i].mapping, rows[i].model, rows[i].model_tensors, NULL);
 
   made_assert_round_trip (rows[i].config, rows[i].published, options, rows[i].runtime);
 }
@@ -122,7 +109,7 @@ static void
 test_without_record (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = make_options (bare_rows[i].mapping, NULL, NULL);
+  g_autoptr (WeftLoadOptions) options = made_options (bare_rows[i].mapping, NULL, NULL, NULL);
   g_auto (MadeFolders) folders = { 0 };
   g_autoptr (GError) error = NULL;
   g_autofree gchar *found = NULL;
@@ -192,7 +179,7 @@ static void
 test_refused (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = make_options (refused_rows[i].mapping, NULL, NULL);
+  g_autoptr (WeftLoadOptions) options = made_options (refused_rows[i].mapping, NULL, NULL, NULL);
   g_auto (MadeFolders) folders = { 0 };
   g_autoptr (GError) error = NULL;
 

@@ -125,20 +125,9 @@ static void
 test_path (gconstpointer position)
 {
   guint i = GPOINTER_TO_UINT (position);
-  g_autoptr (WeftLoadOptions) options = weft_load_options_new ();
-  g_autoptr (WeftModuleTree) tree = NULL;
-  g_autoptr (WeftTransformList) mapping = NULL;
+  g_autoptr (WeftLoadOptions) options =
+      made_options (rows[i].mapping, rows[i].model, rows[i].model_tensors, rows[i].model_members);
 
-  if (rows[i].model != NULL)
-    {
-      tree = made_model (rows[i].model, rows[i].model_tensors, rows[i].model_members);
-      weft_load_options_set_module_tree (options, tree);
-    }
-  if (rows[i].mapping != NULL)
-    {
-      mapping = made_mapping (rows[i].mapping);
-      weft_load_options_set_mapping (options, mapping);
-    }
   made_assert_round_trip (rows[i].config, rows[i].published, options, rows[i].runtime);
 }
 

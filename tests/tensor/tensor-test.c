@@ -733,6 +733,58 @@ test_large_kernel (void)
   check_kernel (1024, 1100);
 }
 
+static gboolean
+note_address (gconstpointer params, const WeftKernelView *output, const WeftKernelView *inputs,
+              guint n_inputs, gpointer scratch, GError **error)
+{
+  gconstpointer *const *address = params; /* where to note it */
+
+  **address = inputs[0].elements;
+  return sum_compute_any (params, output, inputs, n_inputs, scratch, error);
+}
+
+/* A kernel is given elements in memory where they lie, if they lie as it wants them: dense, and aligned for any dtype. */
+static void
+test_kernel_in_memory (void)
+{
+  static const WeftKernel kernel = { .struct_size = sizeof kernel, .name = "note", .compute = note_address };
+  static const struct
+  {
+    gint axis;
+    gint64 start, length;
+    gboolean is_in_place;
+  } cases[] = {
+    { 0, 0, 6, TRUE },  /* all */
+    { 0, 2, 3, TRUE },  /* rows of 16 bytes */
+    { 1, 0, 4, FALSE }, /* parts of rows */
+    { 1, 1, 7, FALSE },
+  };
+  WeftShape shape = { .rank = 2, .dims = { 6, 8 } };
+  Pair leaf = leaf_new (&shape, NULL);
+  g_autoptr (GBytes) memory = weft_tensor_read (leaf.tensor, NULL, NULL);
+  g_autoptr (WeftTensor) whole =
+      weft_tensor_new_from_bytes (WEFT_DTYPE_U16, shape.dims, shape.rank, memory, NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (WeftTensor) part =
+          weft_tensor_slice (whole, cases[i].axis, cases[i].start, cases[i].length, NULL);
+      g_autoptr (Plain) plain =
+          plain_slice (leaf.plain, (guint) cases[i].axis, cases[i].start, cases[i].length);
+      const guint8 *address = NULL, *first = g_bytes_get_data (memory, NULL);
+      gconstpointer place = &address;
+      g_autoptr (WeftTensor) sum =
+          weft_tensor_new_from_kernel (&kernel, g_memdup2 (&place, sizeof place), g_free, WEFT_DTYPE_U16,
+                                       weft_tensor_get_shape (part)->dims, shape.rank, &part, 1, NULL);
+
+      assert_equal (sum, plain);
+      g_assert_true ((address >= first && address < first + g_bytes_get_size (memory))
+                     == cases[i].is_in_place);
+    }
+  weft_tensor_unref (leaf.tensor);
+  plain_free (leaf.plain);
+}
+
 static void
 ask_too_much (gconstpointer params, guint input, const WeftRegion *output, WeftRegion *region)
 {
@@ -912,6 +964,7 @@ main (gint argc, gchar **argv)
   g_test_add_func ("/tensor/overlapping-sources", test_overlapping_sources);
   g_test_add_func ("/tensor/kernel", test_kernel);
   g_test_add_func ("/tensor/kernel-contract", test_kernel_contract);
+  g_test_add_func ("/tensor/kernel-in-memory", test_kernel_in_memory);
   g_test_add_func ("/tensor/large-kernel", test_large_kernel);
   g_test_add_func ("/tensor/counters", test_counters);
   g_test_add_func ("/tensor/truncated-file", test_truncated_file);

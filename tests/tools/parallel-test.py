@@ -17,11 +17,16 @@ WEFT, MAKE_SAMPLE = os.environ["WEFT"], os.environ["MAKE_SAMPLE"]
 REFUSED = [
     ("plan model --tp-rank 0", 2, "a rank or a plan needs the number of ranks"),
     ("plan model --tp-size -1", 2, "--tp-size and --ep-size are numbers of ranks"),
+    ("plan model --tp-size 0", 2, "--tp-size and --ep-size are numbers of ranks"),
+    ("convert model --tp-size=0 -o out", 2, "'0' is no number of ranks"),
+    ("convert model --tp-size 2 --ep-size 0 -o out", 2, "'0' is no number of ranks"),
+    ("convert model --tp-size 99999999999 -o out", 2, "'99999999999' is no number of ranks"),
     ("plan model --tp-size 2 --tp-rank x", 2, "'x' is no rank"),
     ("convert model --tp-size 2", 2, "the parts of all ranks need a folder to go to"),
     ("convert model --tp-size 2 -o out.safetensors", 2, "name one rank to make a file"),
     ("shard model -o out", 2, "how many ranks there are is needed"),
     ("shard model -n 2x -o out", 2, "'2x' is no number of ranks"),
+    ("shard model -n 99999 -o out", 2, "'99999' is no number of ranks, from 1 to 65536"),
     ("gather model", 2, "where the whole goes is needed"),
     ("plan model --tp-size 2 --tp-rank 2", 1, "there is no rank 2 among 2"),
     ("plan model --tp-size 2 --ep-size 3", 1, "experts over 3 ranks and tensors over 2 do not make one mesh"),
@@ -106,6 +111,90 @@ class ParallelTest(unittest.TestCase):
         self.assertIn("exists", self.run_weft("convert model --tp-size 2 -o again", 1).stderr)
         self.run_weft("convert model --tp-size 2 -o again --force")
         self.require_same("again", "ranks")
+
+    def test_existing_of_others(self):
+        """A folder is replaced with --force if it holds ranks or a checkpoint, and what else is in it stays."""
+        out = os.path.join(self.folder, "mixed")
+        self.run_weft("convert model --tp-size 4 -o mixed")
+        with open(os.path.join(out, "notes.txt"), "w", encoding="utf-8") as file:
+            file.write("mine")
+        self.assertIn("exists", self.run_weft("convert model --tp-size 2 -o mixed", 1).stderr)
+        self.assertEqual(len(os.listdir(out)), 5)
+        self.assertIn("mixed.weft-old", self.run_weft("convert model --tp-size 2 -o mixed --force").stderr)
+        self.require_same("mixed", "ranks")
+        self.assertEqual(made.read_folder(out + ".weft-old"), {"notes.txt": b"mine"})
+        for folder, words in (("models", "somebody/model.safetensors"), ("empty", None)):
+            os.makedirs(os.path.join(self.folder, folder, *([os.path.dirname(words)] if words else [])))
+            if words:
+                shutil.copy(os.path.join(out, "rank-00000-of-00002", sorted(os.listdir(os.path.join(out, "rank-00000-of-00002")))[0]),
+                            os.path.join(self.folder, folder, words))
+            for force in ("", " --force"):
+                self.assertIn("exists", self.run_weft(f"convert model --tp-size 2 -o {folder}{force}", 1).stderr)
+            self.assertTrue(os.path.isdir(os.path.join(self.folder, folder)))
+
+    def test_source_inside(self):
+        """The whole folder is kept from the source, not only that of one rank."""
+        self.run_weft("convert model --tp-size 2 -o nest")
+        shutil.copytree(os.path.join(self.folder, "model"), os.path.join(self.folder, "nest", "model"))
+        self.assertIn("holds the source", self.run_weft("convert nest/model --tp-size 2 -o nest --force", 1).stderr)
+        self.assertIn("lies inside the source", self.run_weft("convert model --tp-size 2 -o model/ranks", 1).stderr)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "model", "ranks.weft-partial")))
+
+    def test_refused_plan(self):
+        for words in ("--plan none.json", "--tp-size 3 --ep-size 2"):
+            self.run_weft(f"convert model --tp-size 2 -o never {words}", 1)
+            self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("never")], [])
+
+    def interrupt(self, out):
+        """Stops when the first rank is whole: something has the name that the second one is written under."""
+        partial = os.path.join(self.folder, out + ".weft-partial")
+        os.makedirs(partial)
+        made.write_text(os.path.join(partial, ".weft-journal"), "")
+        made.write_text(os.path.join(partial, "rank-00001-of-00002.weft-partial"), "in the way")
+        failed = self.run_weft(f"convert model --tp-size 2 -o {out} --resume", 1).stderr
+        self.assertIn("found something else there", failed)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, out)))
+        os.remove(os.path.join(partial, "rank-00001-of-00002.weft-partial"))
+        return partial
+
+    def test_all_or_none(self):
+        """All ranks appear at once; one that an interrupted run has made is kept by --resume, if it is of the same plan."""
+        partial = self.interrupt("late")
+        self.assertEqual(sorted(os.listdir(partial)), [".weft-journal", "rank-00000-of-00002", "rank-00000-of-00002.weft-done"])
+        self.assertIn("what an interrupted run has left", self.run_weft("gather late.weft-partial -o out", 1).stderr)
+        first = os.stat(os.path.join(partial, "rank-00000-of-00002")).st_ino
+        results = json.loads(self.run_weft("convert model --tp-size 2 -o late --resume --json").stdout)
+        self.assertEqual([result["files_resumed"] > 0 for result in results], [True, False])
+        self.assertEqual(os.stat(os.path.join(self.folder, "late", "rank-00000-of-00002")).st_ino, first)
+        self.require_same("late", "ranks")
+        self.assertFalse(os.path.exists(partial))
+
+    def test_resumed_with_another_plan(self):
+        for words in ("--dtype F32", "--tp-size 4"):
+            with self.subTest(words=words):
+                self.interrupt("other")
+                results = json.loads(self.run_weft(f"convert model --tp-size 2 {words} -o other --resume --json").stdout)
+                self.assertEqual([result["files_resumed"] for result in results], [0] * len(results))
+                self.run_weft(f"convert model --tp-size 2 {words} -o fresh")
+                self.require_same("other", "fresh")
+                shutil.rmtree(os.path.join(self.folder, "other"))
+                shutil.rmtree(os.path.join(self.folder, "fresh"))
+
+    def test_gather_of_leftovers(self):
+        """Only exact names are ranks: what a run has left would be joined as holes."""
+        for number, (name, message) in enumerate((
+                ("rank-00001-of-00002.weft-partial", "found rank-00001-of-00002.weft-partial"),
+                ("rank-00001-of-00002.weft-old", "found rank-00001-of-00002.weft-old"),
+                ("rank-1-of-2", "found rank-1-of-2"),
+                ("rank-00000-of-00003", "holds what ranks of 2 and of 3 have"))):
+            with self.subTest(name=name):
+                shutil.copytree(os.path.join(self.folder, "ranks"), os.path.join(self.folder, f"left-{number}"))
+                os.mkdir(os.path.join(self.folder, f"left-{number}", name))
+                self.assertIn(message, self.run_weft(f"gather left-{number} -o out", 1).stderr)
+        made.write_text(os.path.join(self.folder, "left-0", "rank-00000-of-00002", ".weft-journal"), "")
+        os.rmdir(os.path.join(self.folder, "left-0", "rank-00001-of-00002.weft-partial"))
+        self.assertIn("finish it with --resume, or remove it", self.run_weft("gather left-0 -o out", 1).stderr)
+        self.assertIn("finish it with --resume, or remove it", self.run_weft("gather left-0/rank-00000-of-00002 ranks/rank-00001-of-00002 -o out", 1).stderr)
 
     def test_published_names(self):
         """Rules of the runtime's names leave published experts whole: that is said."""

@@ -82,14 +82,17 @@ function _init() {
     };
 
     // Tensors by name as flat typed arrays over one arena, without a copy; `arena` is optional. `loaded(name)` is called when
-    // all of a tensor is there, in no certain order.
+    // all of a tensor is there, in no certain order; what it throws stops the load.
     Weft.Loader.prototype.loadArrays = function ({arena = null, loaded = null, cancellable = null} = {}) {
         const layout = this.prepare(cancellable);
         const outputs = layout.get_outputs();
         const memory = arena ?? Weft.Arena.new(layout.get_n_bytes());
         const arrays = {};
 
-        this.set_loaded_func(loaded === null ? null : (_loader, name) => loaded(name));
+        this.set_loaded_func(loaded === null ? null : (_loader, name) => {
+            loaded(name);
+            return true;
+        });
         this.load_into(memory, cancellable);
         for (let position = 0; position < outputs.get_n_tensors(); position++) {
             const tensor = outputs.get_tensor(position);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes that `mpirun` has started, over MPI. An error of MPI ends the job, as MPI does by default. */
+/* The processes that `mpirun` has started, over MPI. What goes wrong before the communicator is there is an error of opening it; an
+ * error of MPI after that ends the job. */
 #include <mpi.h>
+#include <stdlib.h>
 
 #include "weft.h"
 
@@ -17,7 +19,6 @@ struct _WeftMpiCommunicator
   /* Its own, so that messages of the program that we run in are not mixed with ours. */
   MPI_Comm comm;
   MPI_Request sum;
-  gboolean is_initializer;
 };
 
 static guint
@@ -82,18 +83,80 @@ weft_mpi_communicator_implement (WeftCommunicatorInterface *iface)
   iface->abort = weft_mpi_communicator_abort;
 }
 
+static gboolean
+fail (GError **error, const gchar *what)
+{
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN, "MPI cannot be used: %s", what);
+  return FALSE;
+}
+
+/* MPI starts and ends once in the life of a process, so that it ends with the process: others may want to use it. */
+static void
+end_mpi (void)
+{
+  gint is_finalized = 0;
+
+  MPI_Finalized (&is_finalized);
+  if (!is_finalized)
+    MPI_Finalize ();
+}
+
+/* Starts MPI, unless the program that we run in has. *@provided: what may be called from which thread. */
+static gboolean
+start_mpi (gint *provided, GError **error)
+{
+  gint is_initialized = 0, is_finalized = 0;
+
+  MPI_Initialized (&is_initialized);
+  MPI_Finalized (&is_finalized);
+  if (is_finalized)
+    return fail (error, "this process has ended it (MPI_Finalize), and it starts once");
+  if (is_initialized)
+    return MPI_Query_thread (provided) == MPI_SUCCESS
+           || fail (error, "it does not tell its level of threads");
+  if (MPI_Init_thread (NULL, NULL, MPI_THREAD_FUNNELED, provided) != MPI_SUCCESS)
+    return fail (error, "it does not start (MPI_Init_thread)");
+  return atexit (end_mpi) == 0 || fail (error, "its end cannot be arranged (atexit)");
+}
+
+static gboolean
+weft_mpi_communicator_join (GInitable *initable, G_GNUC_UNUSED GCancellable *cancellable, GError **error)
+{
+  WeftMpiCommunicator *self = WEFT_MPI_COMMUNICATOR (initable);
+  gint provided = MPI_THREAD_SINGLE;
+
+  if (!start_mpi (&provided, error))
+    return FALSE;
+  if (provided < MPI_THREAD_FUNNELED)
+    return fail (error, "it lets no process have threads (MPI_THREAD_FUNNELED is needed)");
+  if (MPI_Comm_dup (MPI_COMM_WORLD, &self->comm) != MPI_SUCCESS)
+    return fail (error, "no communicator can be made (MPI_Comm_dup)");
+  if (MPI_Comm_set_errhandler (self->comm, MPI_ERRORS_ARE_FATAL) != MPI_SUCCESS)
+    return fail (error, "errors cannot be made to end the job (MPI_Comm_set_errhandler)");
+  return TRUE;
+}
+
+static void
+weft_mpi_communicator_initable (GInitableIface *iface)
+{
+  iface->init = weft_mpi_communicator_join;
+}
+
 G_DEFINE_DYNAMIC_TYPE_EXTENDED (WeftMpiCommunicator, weft_mpi_communicator, G_TYPE_OBJECT, G_TYPE_FLAG_FINAL,
-                                G_IMPLEMENT_INTERFACE_DYNAMIC (WEFT_TYPE_COMMUNICATOR,
-                                                               weft_mpi_communicator_implement))
+                                G_IMPLEMENT_INTERFACE_DYNAMIC (G_TYPE_INITABLE,
+                                                               weft_mpi_communicator_initable)
+                                    G_IMPLEMENT_INTERFACE_DYNAMIC (WEFT_TYPE_COMMUNICATOR,
+                                                                   weft_mpi_communicator_implement))
 
 static void
 weft_mpi_communicator_finalize (GObject *object)
 {
   WeftMpiCommunicator *self = WEFT_MPI_COMMUNICATOR (object);
+  gint is_finalized = 0;
 
-  MPI_Comm_free (&self->comm);
-  if (self->is_initializer)
-    MPI_Finalize ();
+  MPI_Finalized (&is_finalized);
+  if (!is_finalized && self->comm != MPI_COMM_NULL)
+    MPI_Comm_free (&self->comm);
   G_OBJECT_CLASS (weft_mpi_communicator_parent_class)->finalize (object);
 }
 
@@ -111,13 +174,7 @@ weft_mpi_communicator_class_finalize (G_GNUC_UNUSED WeftMpiCommunicatorClass *kl
 static void
 weft_mpi_communicator_init (WeftMpiCommunicator *self)
 {
-  gint is_initialized = 0, provided;
-
-  MPI_Initialized (&is_initialized);
-  self->is_initializer = !is_initialized;
-  if (self->is_initializer)
-    MPI_Init_thread (NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-  MPI_Comm_dup (MPI_COMM_WORLD, &self->comm);
+  self->comm = MPI_COMM_NULL;
   self->sum = MPI_REQUEST_NULL;
 }
 

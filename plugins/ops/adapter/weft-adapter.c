@@ -188,8 +188,14 @@ unflatten (WeftAdapterFlatten *self, WeftTensor *tensor, GError **error)
   guint first, n_axes, rank = 0;
 
   get_numbers (self->dims, &n_sizes);
-  if (shape->rank + n_sizes - 1 > WEFT_MAX_RANK
-      || !read_first_axis (self, shape->rank + (guint) n_sizes - 1, &first, &n_axes, error))
+  if (shape->rank + n_sizes > WEFT_MAX_RANK + 1)
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_LIMIT,
+                   "dims: expected at most %d axes in all, found %" G_GSIZE_FORMAT " in place of one of %u",
+                   WEFT_MAX_RANK, n_sizes, shape->rank);
+      return NULL;
+    }
+  if (!read_first_axis (self, shape->rank + (guint) MAX (n_sizes, 1) - 1, &first, &n_axes, error))
     return NULL;
   for (guint i = 0; i < shape->rank; i++)
     {

@@ -236,6 +236,19 @@ describe_sparse (WeftPackedWeight *weight, GError **error)
                                         error);
 }
 
+/* Codes of words, of elements that are kept, and of elements each have names of their own. */
+static gboolean
+describe_packed (WeftCompressedTensors *self, WeftPackedWeight *weight, gboolean is_packed, GError **error)
+{
+  const gchar *key = weft_packed_weight_get_key (weight, WEFT_ROLE_CODES);
+  gboolean ok = g_str_has_suffix (key, ".compressed") ? describe_sparse (weight, error)
+                                                      : describe_codes (self, weight, is_packed, error);
+
+  if (ok)
+    weft_packed_weight_keep_spelling (weight, WEFT_ROLE_CODES);
+  return ok;
+}
+
 static gboolean
 weft_compressed_tensors_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
 {
@@ -245,10 +258,9 @@ weft_compressed_tensors_describe (WeftQuantizerBase *base, WeftPackedWeight *wei
   gboolean has_scale = weft_packed_weight_get_tensor (weight, ROLE_SCALE) != NULL;
   gboolean is_packed = g_str_has_suffix (key, ".weight_packed");
 
-  if (g_str_has_suffix (key, ".compressed"))
-    return describe_sparse (weight, error);
-  if (is_packed || is_fp8 (dtype) || (has_scale && dtype == WEFT_DTYPE_I8))
-    return describe_codes ((WeftCompressedTensors *) base, weight, is_packed, error);
+  if (g_str_has_suffix (key, ".compressed") || is_packed || is_fp8 (dtype)
+      || (has_scale && dtype == WEFT_DTYPE_I8))
+    return describe_packed ((WeftCompressedTensors *) base, weight, is_packed, error);
   return !has_scale
          || refuse (weight, WEFT_ERROR_DTYPE,
                     "it has a scale, but its elements are no codes: expected I8 or F8", error);

@@ -355,12 +355,32 @@ class Loader(Weft.Loader):
         """How much memory it takes. The first look opens the checkpoint and plans the load."""
         return self.prepare(None).get_n_bytes()
 
+    def _load_into(self, arena, loaded, cancellable):
+        raised = []
+
+        def report(_loader, name, _offset, _n_bytes, _):
+            # Only a GLib.Error would get through: others are kept here.
+            try:
+                loaded(name)
+            except BaseException as error:
+                raised.append(error)
+            return not raised
+
+        self.set_loaded_func(None if loaded is None else report, None)
+        try:
+            self.load_into(arena, cancellable)
+        except GLib.Error:
+            if not raised:
+                raise
+        if raised:
+            raise raised[0]
+
     def load_arrays(self, memory=None, *, loaded=None, cancellable=None):
         """A dict of names and arrays, which may be written to, over one stretch of memory, without a copy.
 
         memory: what to load into: anything with a buffer that may be written to, such as an mmap, shared memory or an array,
             of at least `n_bytes` bytes, beginning at a multiple of the alignment
-        loaded: called with the name of each tensor when all of it is there, in no certain order
+        loaded: called with the name of each tensor when all of it is there, in no certain order; what it raises stops the load
         cancellable: a Gio.Cancellable that stops the load
         """
         import numpy
@@ -375,8 +395,7 @@ class Loader(Weft.Loader):
             if not codes.flags.writeable:
                 raise TypeError("the memory to load into may only be read")
             arena = Weft.Arena.new_for_memory(codes.ctypes.data, codes.nbytes)
-        self.set_loaded_func(None if loaded is None else lambda _loader, name, _offset, _n_bytes, _: loaded(name), None)
-        self.load_into(arena, cancellable)
+        self._load_into(arena, loaded, cancellable)
         outputs, arrays = layout.get_outputs(), {}
         for position in range(outputs.get_n_tensors()):
             tensor, offset = outputs.get_tensor(position), layout.get_offset(position)
