@@ -757,7 +757,9 @@ RULES["TimmWrapperConfig"] = {
 }
 RULES["Gemma3nTextConfig"] = {
     "intermediate_size": {"default": 16384, "always": "given if is_list(given) else [given for i in range(num_hidden_layers)]"},
-    "kv_sharing_modes": {"always": "['reuse' if i >= num_hidden_layers - num_kv_shared_layers else None for i in range(num_hidden_layers)]"},
+    # Where more layers share than there are, as the reference counts it: the last of each type among the first ones does not.
+    "kv_sharing_modes": {"always": f"[None if i < {SHARED_FROM} or {SHARED_FROM} < 0 and i < num_hidden_layers + {SHARED_FROM} and layer_types[i] not in layer_types[i + 1:num_hidden_layers + {SHARED_FROM}] "
+                                   "else 'reuse' for i in range(num_hidden_layers)]"},
 }
 RULES["Gemma3nVisionConfig"] = {**wrapped.RULES, "architecture": "mobilenetv5_300m_enc"}
 HAND["TimmWrapperModel"] = wrapped.wrapper("TimmWrapperModel", "0")
