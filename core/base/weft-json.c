@@ -55,8 +55,8 @@ read_regular_file (const gchar *path, gsize *length, GError **error)
   return g_steal_pointer (&text);
 }
 
-/* Copies the number at @text as the parser may have it: a whole number beyond 64 bits, which it would wrap, as a real one.
- * Returns the bytes of it. */
+/* Copies the number at @text as the parser may have it: a whole number beyond 64 bits, which it would wrap, as a real one, and
+ * the words that Python writes where a number is none, which JSON does not have. Returns the bytes of it. */
 static gsize
 append_number (GString *proper, const gchar *text, gsize length)
 {
@@ -66,7 +66,12 @@ append_number (GString *proper, const gchar *text, gsize length)
   while (n < length && (g_ascii_isalnum (text[n]) || strchr ("+-.", text[n]) != NULL) && text[n] != '\0')
     n++;
   number = g_strndup (text, n);
-  g_string_append_len (proper, number, (gssize) n);
+  if (g_str_equal (number, "Infinity") || g_str_equal (number, "-Infinity"))
+    g_string_append (proper, number[0] == '-' ? "-1e999" : "1e999");
+  else if (g_str_equal (number, "NaN"))
+    g_string_append (proper, "null");
+  else
+    g_string_append_len (proper, number, (gssize) n);
   errno = 0;
   if (strspn (number, "-0123456789") == n && (g_ascii_strtoll (number, NULL, 10), errno == ERANGE))
     g_string_append (proper, ".0");
@@ -88,7 +93,7 @@ check_text (const gchar *text, gsize length, const gchar *where, GError **error)
       gchar c = text[i];
       gboolean is_escape = is_in_text && c == '\\' && i + 1 < length;
       gboolean is_nul = is_escape && length - i >= 6 && strncmp (text + i, "\\u0000", 6) == 0;
-      gboolean is_number = !is_in_text && (g_ascii_isdigit (c) || c == '-');
+      gboolean is_number = !is_in_text && (g_ascii_isdigit (c) || strchr ("-IN", c) != NULL);
       gboolean is_foreign = !is_in_text && strchr ("/'#", c) != NULL;
 
       if (!is_in_text && (c == '[' || c == '{'))
@@ -144,7 +149,7 @@ weft_json_load_file (const gchar *path, GError **error)
  * @where: what messages call the text, such as a path
  * @error: return location
  *
- * A whole number beyond 64 bits becomes a real one.
+ * A whole number beyond 64 bits becomes a real one. `Infinity` and `-Infinity`, as Python writes them, are taken; `NaN` is null.
  *
  * Returns: (transfer full): the root node
  * Errors: %WEFT_ERROR_FORMAT if @text is no JSON, %WEFT_ERROR_LIMIT if it is nested deeper than 127 levels

@@ -128,12 +128,17 @@ weft_module_tree_add_dtype_rule (WeftModuleTree *self, const gchar *pattern, Wef
   g_array_append_val (self->dtype_rules, rule);
 }
 
+/* A tied tensor is its source, whatever its own module made of it: a head in 32 bits takes the dtype of the embedding. */
 void
 weft_module_tree_add_tie (WeftModuleTree *self, const gchar *target, const gchar *source)
 {
   WeftTextPair tie = { g_strdup (target), g_strdup (source) };
+  guint to, from;
 
   g_array_append_val (self->ties, tie);
+  if (weft_module_tree_find_tensor (self, target, &to) && weft_module_tree_find_tensor (self, source, &from))
+    g_array_index (self->tensors, WeftTensorPlace, to).spec =
+        g_array_index (self->tensors, WeftTensorPlace, from).spec;
 }
 
 void

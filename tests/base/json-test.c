@@ -21,6 +21,8 @@ static const struct
   { "real", "[1e3,-0.5,0.05,1e-5,1e22,5e-324,0.1000000000000000055]",
     "[1000.0,-0.5,0.05,1e-05,1e+22,4.94065645841247e-324,0.1]", 0, NULL },
   { "infinite", "[1e999,-1e999,\"inf.0\"]", "[1e999,-1e999,\"inf.0\"]", 0, NULL },
+  { "words-of-python", "[Infinity,-Infinity,NaN,\"NaN\"]", "[1e999,-1e999,null,\"NaN\"]", 0, NULL },
+  { "another-word", "[Infinite]", NULL, WEFT_ERROR_FORMAT, "where: no valid JSON" },
   { "nul", "{\"a\\u0000b\":1}", NULL, WEFT_ERROR_FORMAT, "where: byte 3: a text holds a NUL character" },
   { "backslash-before-u", "[\"\\\\u0000\"]", "[\"\\\\u0000\"]", 0, NULL },
   { "comment", "[1/*]*/]", NULL, WEFT_ERROR_FORMAT, "where: byte 2: JSON has no comments" },

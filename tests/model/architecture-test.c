@@ -41,7 +41,8 @@ static const gchar *const tiny =
     "    {'name':'rotary','module':{'class':'$Rotary','tensors':[{'name':'freq','shape':['heads'],'dtype':'float32',"
     "      'buffer':true,'persistent':false}]}}]},"
     "  '$Head':{'class':'$Head','children':[{'name':'model','module':'$Model'},"
-    "    {'name':'head','module':'Linear','with':{'in_features':'width','out_features':10,'bias':'False'}}]},"
+    "    {'name':'head','module':'Linear','dtype':'float32',"
+    "      'with':{'in_features':'width','out_features':10,'bias':'False'}}]},"
     "  '$Tower':{'class':'$Tower','tensors':[{'name':'w','shape':['width']}],'children':["
     "    {'name':'a','module':{'class':'$Part','tensors':[{'name':'s','shape':[2]}]}},"
     "    {'name':'b','module':{'class':'$Part','tensors':[{'name':'s','shape':[2]}]}},"
@@ -154,6 +155,7 @@ test_facts (void)
                                           { "model.tower.b.s", "model.tower.a.s" },
                                           { "model.tower.c.s", "model.tower.a.s" } };
   gint64 size = 0;
+  guint position = 0;
 
   g_assert_no_error (error);
   g_assert_cmpstr (weft_module_tree_get_class (tree), ==, "TinyHead");
@@ -164,6 +166,9 @@ test_facts (void)
       g_assert_cmpstr (weft_module_tree_get_tie_target (tree, i), ==, ties[i][0]);
       g_assert_cmpstr (weft_module_tree_get_tie_source (tree, i), ==, ties[i][1]);
     }
+  g_assert_true (weft_module_tree_find_tensor (tree, "head.weight", &position));
+  g_assert_cmpint (weft_tensor_spec_get_dtype (weft_module_tree_get_tensor_spec (tree, position)), ==,
+                   WEFT_DTYPE_F16);
   g_assert_cmpstr (weft_module_tree_get_ignore_on_load_missing (tree)[0], ==, "deep");
   g_assert_cmpstr (weft_module_tree_get_ignore_on_load_unexpected (tree)[0], ==, "^layers[.]1");
   g_assert_cmpstr (weft_module_tree_get_ignore_on_load_unexpected (tree)[1], ==, "^layers[.]2");
