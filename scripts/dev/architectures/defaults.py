@@ -104,6 +104,11 @@ class Fields:
             raise Unexplained(f"config field {field}: nothing observed")
         problem = Problem([(env, []) for env, _, _ in kept], names)
         values = [r for _, r, _ in kept]
+        if all(isinstance(v, list) for v in values):
+            for n in sorted(names):
+                lists = [evaluate(n, env) for env, _, _ in kept]
+                if all(isinstance(x, list) and x[::-1] == v for x, v in zip(lists, values)) and len({repr(v) for v in values}) > 1:
+                    return f"[{n}[len({n}) - 1 - i] for i in range(len({n}))]"
         if values and all(isinstance(v, dict) for v in values):
             raise Unexplained(f"config field {field}: an object")
         if all(isinstance(v, list) for v in values) and len({repr(v) for v in values}) > 2 and not any(e for _, _, e in kept) and any(isinstance(x, str) for v in values for x in v):

@@ -520,7 +520,7 @@ class Definer:
                 return self.repeated(problem, cls, nodes, lengths)
             except Unexplained as e:
                 plainly = e
-                if max(lengths) > 40:
+                if max(lengths) > 40 or len(set(lengths)) > 3:  # place by place it would hold for the lengths seen only
                     raise
         try:
             children = self.children(problem, [n["items"] for n in nodes])

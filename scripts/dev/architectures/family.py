@@ -408,6 +408,11 @@ class Family:
         for f, rule in RULES.get(cls.__name__, {}).items():
             rules[f] = rule
             problems.pop(f, None)
+            for k in ("expression", "always", "absent"):
+                for other in names_in(rule.get(k, "")) if isinstance(rule, dict) else ():
+                    value = plain(default.__dict__.get(other))
+                    if other in default.__dict__ and other not in nested and defaults.is_json(value):
+                        rules.setdefault(other, {"literal": value} if isinstance(value, dict) else value)
         config["fields"] = dict(sorted(rules.items()))
         if problems:
             self.field_problems = getattr(self, "field_problems", {})
@@ -446,6 +451,8 @@ class Family:
                         if other not in config["fields"] and defaults.is_json(plain(value)):
                             config["fields"][other] = plain(value)
                         break
+        for name, sets in overridden(observed, nested, used).items():
+            config["configs"][name].setdefault("set", {}).update(sets)
         for name, sets in SETS.get(cls.__name__, {}).items():
             config["configs"][name].setdefault("set", {}).update(sets)
         for name, one in CONFIGS.get(cls.__name__, {}).items():
@@ -464,6 +471,35 @@ class Family:
         if getattr(cls, "base_model_ep_plan", None):
             made["expert_plan"] = jsonable(cls.base_model_ep_plan)
         return made
+
+
+def overridden(observed, nested, used):
+    """{nested config: {field: expression}} where the outer config puts a field of its own, or of another nested one, over what the nested one says."""
+    found = {}
+    for name, entry in nested.items():
+        if entry["class"] is None:
+            continue
+        rows = [(given.get(name) or {}, c) for given, c in observed.seen if trace.is_config(getattr(c, name, None)) and isinstance(given.get(name) or {}, dict)]
+        alone = entry["class"]().__dict__
+        for f in sorted(used - set(entry["class"].attribute_map)):
+            values = [plain(getattr(c, name).__dict__.get(f)) for _, c in rows]
+            changed = [f not in alone or plain(g.get(f, alone[f])) != v for (g, _), v in zip(rows, values)]
+            if sum(changed) < 2:
+                continue
+            if f in alone and len(set(map(repr, values))) > 1 and all(f in c.__dict__ and plain(c.__dict__[f]) == v for (_, c), v in zip(rows, values)):
+                found.setdefault(name, {})[f] = f
+                continue
+            if any(not isinstance(v, int) or isinstance(v, bool) for v in values) or len(set(values)) < 3:
+                continue
+            for path in [n for n in nested if n != name]:
+                others = [getattr(c, path, None) for _, c in rows]
+                if not all(map(trace.is_config, others)):
+                    continue
+                g = next((g for g in sorted(others[0].__dict__) if not g.startswith("_") and all(plain(o.__dict__.get(g)) == v for o, v in zip(others, values))), None)
+                if g is not None:
+                    found.setdefault(name, {})[f] = f"{path}.{g}"
+                    break
+    return found
 
 
 ROLES_USED = {"model", "causal_lm", "backbone", "image_text_to_text", "seq2seq_lm", "conditional_generation", "text_encoding", "audio_tokenization", "vision2_seq", "vision_2_seq", "keypoint_detection", "object_detection", "ctc", "depth_estimation", "text_to_waveform", "multimodal_lm", "audio_frame_classification"}
@@ -543,7 +579,7 @@ def observe_config(sampler, observed, used, rounds):
     cls = sampler.config_class
     rng = sampler.random
     relevant = sampler.relevant
-    keys = [k for k in sampler.fields if k[0] == () and (k[1] in used or k in (relevant or ()) or isinstance(sampler.fields[k], (int, list)) or sampler.fields[k] is None)]
+    keys = [k for k in sampler.fields if k[0] == () and (k[1] in used or k[1] in sampler.deciding or k in (relevant or ()) or isinstance(sampler.fields[k], (int, list)) or sampler.fields[k] is None)]
     keys = [k for k in keys if not sample.NEVER.search(k[1]) or (k[1] in used and k[1] != "stage_names")]
     inject_config(cls)
     for n in range(rounds):

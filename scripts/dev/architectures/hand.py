@@ -64,6 +64,16 @@ HAND["MimiModel"] = {
     ],
 }
 
+HAND["MimiResidualVectorQuantizer"] = {
+    "class": "MimiResidualVectorQuantizer",
+    "arguments": ["num_quantizers=None"],
+    "children": [
+        {"name": "layers", "repeat": "num_quantizers", "module": "@MimiVectorQuantization"},
+        *({"name": name, "module": "Conv1d", "with": {"in_channels": inside, "out_channels": outside, "kernel_size": 1, "bias": "False"}, "if": "vector_quantization_hidden_dimension != hidden_size"}
+          for name, inside, outside in (("input_proj", "hidden_size", "vector_quantization_hidden_dimension"), ("output_proj", "vector_quantization_hidden_dimension", "hidden_size"))),
+    ],
+}
+
 # Nested configs that a class makes of its own fields.
 DERIVED = {"MimiConfig": {"encoder_config": "mimi_encoder", "decoder_config": "mimi_decoder"}}
 
@@ -126,7 +136,42 @@ RULES = {
         "num_hidden_layers": {"default": 16, "always": "given if raw.num_layers_per_stack is not None else given * H_cycles * (L_cycles + 1)"},
         "num_layers_per_stack": {"expression": "raw.num_hidden_layers if raw.num_hidden_layers is not None else 16"},
     },
+    **{name: {"head_dim": {"expression": "hidden_size // num_attention_heads"}} for name in ("ApertusConfig", "Ernie4_5_VLMoeTextConfig")},  # read from the file, if it stands there
     "BailingHybridConfig": {"linear_head_dim": {"absent": "raw.head_dim if raw.head_dim is not None else 128"}},
+    "JambaConfig": {
+        "layers_block_type": {"always": "['attention' if i % attn_layer_period == attn_layer_offset else 'mamba' for i in range(num_hidden_layers)]"},
+        "layers_num_experts": {"always": "[num_experts if i % expert_layer_period == expert_layer_offset else 1 for i in range(num_hidden_layers)]"},
+    },
+    "Llama4TextConfig": {"moe_layers": {"expression": "[i for i in range(num_hidden_layers) if i % interleave_moe_layer_step == interleave_moe_layer_step - 1]"}},
+    "AlignVisionConfig": {"num_hidden_layers": {"always": "sum([ceil(depth_coefficient * n) for n in num_block_repeats])"}},
+    "EfficientLoFTRConfig": {
+        "stage_block_out_channels": {"always": "[[out_features[s] for k in range(stage_num_blocks[s])] for s in range(len(stage_num_blocks))]"},
+        "stage_block_in_channels": {"always": "[[([1] + out_features)[s] if k == 0 else out_features[s] for k in range(stage_num_blocks[s])] for s in range(len(stage_num_blocks))]"},
+    },
+    "GemmaConfig": {"hidden_act": {"default": "gelu_pytorch_tanh", "always": "'gelu_pytorch_tanh' if given == 'gelu' else given"}},
+    **{name: {"indexer_types": {"expression": "['full' if i == 0 or (i - 1) % 4 == 0 else 'shared' for i in range(num_hidden_layers)]"}} for name in ("HYV4Config", "HYV4VLTextConfig")},
+    "LaraMiniConfig": {
+        "layer_types": {"expression": "[['linear_attention', 'sliding_attention', 'linear_attention', 'full_attention', 'sliding_attention'][i % 5] for i in range(num_hidden_layers)]"}},
+    "Lfm2Config": {"full_attn_idxs": {"expression": "[i for i in range(num_hidden_layers)]"}},
+    "PvtV2Config": {"stage_names": {"always": "['stage' + str(i + 1) for i in range(len(depths))]"}},
+    "Sapiens2HeadConfig": {
+        f"{part}_kernel_sizes": {"expression": f"[{part}_kernel_size for i in range(len({part}_out_channels))] if {part}_out_channels is not None else None"}
+        for part in ("upsample", "conv", "scale_conv")
+    },
+    "Sapiens2Config": {
+        "num_key_value_heads_per_layer": {
+            "expression": "[num_attention_heads if i < num_first_full_attention_layers or i >= num_hidden_layers - num_last_full_attention_layers "
+                          "else num_key_value_attention_heads for i in range(num_hidden_layers)]"},
+    },
+    **{f"{name}Config": {
+        "dense_act_fn": {"absent": "'gelu_new' if feed_forward_proj == 'gated-gelu' else feed_forward_proj[6:] if feed_forward_proj[0:6] == 'gated-' else feed_forward_proj"},
+        "is_gated_act": {"absent": "feed_forward_proj[0:6] == 'gated-'"},
+    } for name in ("T5", "MT5", "UMT5", "LongT5")},
+    "UdopConfig": {"dense_act_fn": {"absent": "feed_forward_proj[6:] if feed_forward_proj[0:6] == 'gated-' else feed_forward_proj"}, "is_gated_act": {"absent": "feed_forward_proj[0:6] == 'gated-'"}},
+    "Pop2PianoConfig": {"is_gated_act": {"absent": "feed_forward_proj[0:6] == 'gated-'"}},
+    "SwitchTransformersConfig": {
+        f"{side}_sparse_step": {"absent": f"{count} // num_sparse_{side}_layers if num_sparse_{side}_layers > 0 else {count}"} for side, count in (("encoder", "num_layers"), ("decoder", "num_decoder_layers"))
+    },
     "OlmoHybridConfig": {
         "linear_key_head_dim": {"expression": "int(0.75 * hidden_size / linear_num_key_heads)"},
         "linear_value_head_dim": {"expression": "2 * linear_key_head_dim"},
@@ -146,7 +191,7 @@ RULES = {
 }
 
 for name, field in (("MambaConfig", "time_step_rank"), ("Mamba2Config", "time_step_rank"), ("FalconMambaConfig", "time_step_rank"), ("JambaConfig", "mamba_dt_rank"), ("ZambaConfig", "mamba_dt_rank"), ("RecurrentGemmaConfig", "time_step_rank")):
-    RULES[name] = {field: {"default": "auto", "always": f"ceil(hidden_size / 16) if given == 'auto' else given"}}
+    RULES.setdefault(name, {})[field] = {"default": "auto", "always": f"ceil(hidden_size / 16) if given == 'auto' else given"}
 
 # The vision tower of Inkling folds a patch by the largest prime factors first, and takes for each layer the fold that is nearest to an even growth.
 INKLING_FOLDS = "[d for d in range(2, {0} + 1) if {0} % d == 0 and min([q for q in primes if d % q == 0]) >= max([1] + [q for q in primes if {0} // d % q == 0])]"
@@ -606,6 +651,222 @@ HAND["Gemma4UnifiedModel"] = {
         {"name": "embed_audio", "module": "@Gemma4UnifiedMultimodalEmbedder", "with": {"text_config": "text_config"}, "config": "audio_config", "if": "audio_config is not None"},
     ],
 }
+
+# The part of a head that is rotated stands inside of rope_parameters, an object of which the class fills in what a file leaves out.
+RULES["Mistral4Config"] = {
+    "head_dim": {"absent": "qk_nope_head_dim + qk_rope_head_dim"},
+    "rotated": {"always": "raw.rope_parameters['partial_rotary_factor'] if raw.rope_parameters is not None and 'partial_rotary_factor' in raw.rope_parameters "
+                          "else qk_rope_head_dim / (qk_nope_head_dim + qk_rope_head_dim)"},
+}
+RULES["DeepseekV4Config"] = {
+    "partial_rotary_factor": {"default": None, "always": "given if given is not None else raw.qk_rope_head_dim / head_dim if raw.qk_rope_head_dim is not None else 0.125"},
+    "layer_types": {
+        "default": None,
+        "always": "(given if given is not None else ['sliding_attention' if r == 0 else 'compressed_sparse_attention' if r == 4 else 'heavily_compressed_attention' for r in raw.compress_ratios] "
+                  "if raw.compress_ratios is not None else ['heavily_compressed_attention' if i < 2 or i % 2 == 0 else 'compressed_sparse_attention' for i in range(num_hidden_layers)])"
+                  "[0:num_hidden_layers]"},
+    "mlp_layer_types": {
+        "default": None,
+        "always": "(given if given is not None else ['hash_moe' if i < (raw.num_hash_layers if raw.num_hash_layers is not None else 3) else 'moe' for i in range(num_hidden_layers)])"
+                  "[0:num_hidden_layers]"},
+}
+for field, kind, legacy, default in (("sparse_rate", "compressed_sparse_attention", "compress_rate_csa", 4), ("heavy_rate", "heavily_compressed_attention", "compress_rate_hca", 128)):
+    RULES["DeepseekV4Config"][field] = {"always": f"raw.{legacy} if raw.{legacy} is not None else raw.compress_rates['{kind}'] if raw.compress_rates is not None else {default}"}
+for kind in ("main", "compress"):
+    RULES["DeepseekV4Config"][f"{kind}_rotated"] = {
+        "always": f"raw.rope_parameters['{kind}']['partial_rotary_factor'] if raw.rope_parameters is not None and 'main' in raw.rope_parameters and 'compress' in raw.rope_parameters "
+                  f"and 'partial_rotary_factor' in raw.rope_parameters['{kind}'] else partial_rotary_factor"}
+
+
+def rotary(name, factors):
+    """Rotary frequencies of a share of the head, one pair of tensors a kind of attention."""
+    return {"class": name, "tensors": [
+        {"name": f"{kind}{part}inv_freq", "shape": [f"(int(head_dim * {factor}) + 1) // 2"], "dtype": "float32", "buffer": True, "persistent": False}
+        for kind, factor in factors for part in ("", "original_")]}
+
+
+HAND["Mistral4RotaryEmbedding"] = rotary("Mistral4RotaryEmbedding", [("", "rotated")])
+HAND["DeepseekV4RotaryEmbedding"] = rotary("DeepseekV4RotaryEmbedding", [("main_", "main_rotated"), ("compress_", "compress_rotated")])
+
+
+def compressor(name, rate, dim, width, further):
+    return {
+        "class": name,
+        "tensors": [{"name": "position_bias", "shape": [rate, width], "dtype": "float32"}],
+        "children": [
+            linear("kv_proj", "hidden_size", width, "False"),
+            linear("gate_proj", "hidden_size", width, "False"),
+            {"name": "kv_norm", "module": "@DeepseekV4RMSNorm", "dtype": "float32", "with": {"hidden_size": dim}},
+            *further,
+        ],
+    }
+
+
+ROTARY = {"name": "rotary_emb", "module": "@DeepseekV4RotaryEmbedding"}
+HAND["DeepseekV4HCACompressor"] = compressor("DeepseekV4HCACompressor", "heavy_rate", "head_dim", "head_dim", [ROTARY])
+HAND["DeepseekV4CSACompressor"] = compressor("DeepseekV4CSACompressor", "sparse_rate", "head_dim", "2 * head_dim", [ROTARY, {"name": "indexer", "module": "@DeepseekV4Indexer"}])
+HAND["DeepseekV4Indexer"] = compressor("DeepseekV4Indexer", "sparse_rate", "index_head_dim", "2 * index_head_dim", [
+    linear("q_b_proj", "q_lora_rank", "index_n_heads * index_head_dim", "False"), ROTARY, {"name": "scorer", "module": "@DeepseekV4IndexerScorer"}])
+
+
+def longt5_layer(name, condition, arguments):
+    return {"name": "layer", "repeat": "3 if is_decoder else 2", "index": "i", "module": f"@LongT5{name}", "with": {a: a for a in arguments}, "if": condition}
+
+
+HAND["LongT5Block"] = {
+    "class": "LongT5Block",
+    "bases": ["GradientCheckpointingLayer", "Module"],
+    "arguments": ["has_relative_attention_bias=False"],
+    "children": [
+        longt5_layer("LayerSelfAttention", "i == 0 and is_decoder", ["has_relative_attention_bias"]),
+        longt5_layer("LayerLocalSelfAttention", "i == 0 and not is_decoder and encoder_attention_type == 'local'", ["has_relative_attention_bias"]),
+        longt5_layer("LayerTransientGlobalSelfAttention", "i == 0 and not is_decoder and encoder_attention_type != 'local'", ["has_relative_attention_bias"]),
+        longt5_layer("LayerCrossAttention", "i == 1 and is_decoder", []),
+        longt5_layer("LayerFF", "i == 2 or (i == 1 and not is_decoder)", []),
+    ],
+}
+
+SPARSE_STEP = "(decoder_sparse_step if is_decoder else encoder_sparse_step)"
+HAND["SwitchTransformersStack"] = {
+    "class": "SwitchTransformersStack",
+    "children": [
+        {"name": "embed_tokens", "module": "Embedding", "with": {"num_embeddings": "vocab_size", "embedding_dim": "d_model"}},
+        {"name": "block", "repeat": "num_layers", "index": "i", "module": "@SwitchTransformersBlock",
+         "with": {"has_relative_attention_bias": "i == 0", "is_sparse": f"{SPARSE_STEP} > 0 and (i % {SPARSE_STEP} == 1 or {SPARSE_STEP} == 1)"}},
+        {"name": "final_layer_norm", "module": "@SwitchTransformersLayerNorm", "with": {"hidden_size": "d_model"}},
+        {"name": "dropout", "module": "Dropout"},
+    ],
+}
+
+
+def norm(name, condition):
+    return {"name": name, "module": "LayerNorm", "with": {"normalized_shape": "hidden_size"}, "if": condition}
+
+
+FALCON_TWO = "(num_ln_in_parallel_attn == 2 or (num_ln_in_parallel_attn is None and new_decoder_architecture))"
+HAND["FalconDecoderLayer"] = {
+    "class": "FalconDecoderLayer",
+    "bases": ["GradientCheckpointingLayer", "Module"],
+    "children": [
+        {"name": "self_attention", "module": "@FalconAttention"},
+        {"name": "mlp", "module": "@FalconMLP"},
+        norm("ln_attn", f"parallel_attn and {FALCON_TWO}"),
+        norm("ln_mlp", f"parallel_attn and {FALCON_TWO}"),
+        norm("post_attention_layernorm", "not parallel_attn"),
+        norm("input_layernorm", f"not (parallel_attn and {FALCON_TWO})"),
+    ],
+}
+
+HAND["CanineEmbeddings"] = {
+    "class": "CanineEmbeddings",
+    "tensors": [{"name": "position_ids", "shape": [1, "max_position_embeddings"], "dtype": "int64", "buffer": True, "persistent": False}],
+    "children": [
+        *({"name": f"HashBucketCodepointEmbedder_{k}", "module": "Embedding", "with": {"num_embeddings": "num_hash_buckets", "embedding_dim": "hidden_size // num_hash_functions"}, "if": f"num_hash_functions > {k}"}
+          for k in range(64)),
+        {"name": "char_position_embeddings", "module": "Embedding", "with": {"num_embeddings": "num_hash_buckets", "embedding_dim": "hidden_size"}},
+        {"name": "token_type_embeddings", "module": "Embedding", "with": {"num_embeddings": "type_vocab_size", "embedding_dim": "hidden_size"}},
+        {"name": "LayerNorm", "module": "LayerNorm", "with": {"normalized_shape": "hidden_size"}},
+        {"name": "dropout", "module": "Dropout"},
+    ],
+}
+
+
+SHUFFLES = "head_config.use_pixel_shuffle"
+
+
+def sapiens2_convs(name, outer, count, given):
+    """A list of layers, each from the width of the one before it; the first from `outer`."""
+    widths = f"head_config.{given}_out_channels"
+    return {"name": name, "repeat": f"min(len({widths}), len(head_config.{given}_kernel_sizes))", "index": "i", "module": "@Sapiens2ConvLayer", "with": {
+        "in_channels": f"{outer} if i == 0 else {widths}[i - 1]", "out_channels": f"{widths}[i]", "kernel_size": f"head_config.{given}_kernel_sizes[i]", **count}}
+
+
+HAND["Sapiens2Head"] = {
+    "class": "Sapiens2Head",
+    "children": [
+        {"name": "input_conv", "module": "@Sapiens2ConvLayer", "with": {"in_channels": "hidden_size", "out_channels": "hidden_size", "kernel_size": 3, "padding": 1}, "if": SHUFFLES},
+        {"name": "input_conv", "module": "Identity", "if": f"not {SHUFFLES}"},
+        sapiens2_convs("upsample_layers", "hidden_size", {
+            "stride": f"1 if {SHUFFLES} else 2", "padding": f"(head_config.upsample_kernel_sizes[i] - 1) // 2 if {SHUFFLES} else 1", "bias": f"True if {SHUFFLES} else False",
+            "pixel_shuffle": f"True if {SHUFFLES} else False", "convolution_transpose": f"not {SHUFFLES}"}, "upsample"),
+        sapiens2_convs("conv_layers", "head_config.upsample_out_channels[-1]", {"padding": f"(head_config.conv_kernel_sizes[i] - 1) // 2 if {SHUFFLES} else 0"}, "conv"),
+        {"name": "predictor", "module": "Conv2d", "with": {
+            "in_channels": "head_config.conv_out_channels[-1] if head_config.conv_out_channels else head_config.upsample_out_channels[-1] if head_config.upsample_out_channels else hidden_size",
+            "out_channels": "num_labels", "kernel_size": 1}},
+    ],
+}
+
+
+def rt_detr_conv(name, inside, outside, kernel, stride, activation):
+    return {"name": name, "module": "@RTDetrResNetConvLayer", "with": {"in_channels": inside, "out_channels": outside, "kernel_size": kernel, "stride": stride, "activation": activation}}
+
+
+def rt_detr_layer(name, arguments, plain, pooled, convolutions):
+    """A residual layer whose shortcut is a convolution, one after a pooling, or nothing."""
+    shortcut = {"module": "@RTDetrResNetShortCut", "with": {"in_channels": "in_channels", "out_channels": "out_channels", "stride": "stride"}}
+    after_pooling = {"name": "1", "module": "@RTDetrResNetShortCut", "with": {"in_channels": "in_channels", "out_channels": "out_channels", "stride": 1}}
+    return {
+        "class": name,
+        "arguments": arguments,
+        "children": [
+            {"name": "shortcut", **shortcut, "if": plain},
+            {"name": "shortcut", "module": {"class": "Sequential", "children": [{"name": "0", "module": "AvgPool2d"}, after_pooling]}, "if": pooled},
+            {"name": "shortcut", "module": "Identity", "if": f"not ({plain}) and not ({pooled})"},
+            {"name": "layer", "module": {"class": "Sequential", "children": convolutions}},
+            {"name": "activation", "activation": "hidden_act"},
+        ],
+    }
+
+
+HAND["RTDetrResNetBasicLayer"] = rt_detr_layer(
+    "RTDetrResNetBasicLayer", ["in_channels", "out_channels", "stride=1", "should_apply_shortcut=False"],
+    "should_apply_shortcut and in_channels == out_channels", "should_apply_shortcut and in_channels != out_channels",
+    [rt_detr_conv("0", "in_channels", "out_channels", 3, "stride", "'relu'"), rt_detr_conv("1", "out_channels", "out_channels", 3, 1, "None")])
+HAND["RTDetrResNetBottleNeckLayer"] = rt_detr_layer(
+    "RTDetrResNetBottleNeckLayer", ["in_channels", "out_channels", "stride=1"],
+    "stride != 2 and (in_channels != out_channels or stride != 1)", "stride == 2",
+    [rt_detr_conv("0", "in_channels", "out_channels // 4", 1, "stride if downsample_in_bottleneck else 1", "'relu'"),
+     rt_detr_conv("1", "out_channels // 4", "out_channels // 4", 3, "1 if downsample_in_bottleneck else stride", "'relu'"),
+     rt_detr_conv("2", "out_channels // 4", "out_channels", 1, 1, "None")])
+
+
+def speech_convolution(prefix, kind, inside, outside, normalisation):
+    """A layer of the convolutions that speech models begin with."""
+    first = {"name": "conv", "module": "Conv1d", "with": {"in_channels": inside, "out_channels": outside, "kernel_size": "conv_kernel[layer_id]", "stride": "conv_stride[layer_id]", "bias": "conv_bias"}}
+    last = {"name": "activation", "activation": "feat_extract_activation"}
+    return {"class": f"{prefix}{kind}ConvLayer", "arguments": ["layer_id=0"], "bases": ["GradientCheckpointingLayer", "Module"], "children": [first, *normalisation, last]}
+
+
+BEFORE = "conv_dim[layer_id - 1] if layer_id > 0 else 1"
+for prefix in ("Wav2Vec2", "Hubert", "WavLM", "UniSpeech", "UniSpeechSat", "Wav2Vec2Conformer", "SEW", "SEWD"):
+    HAND[f"{prefix}LayerNormConvLayer"] = speech_convolution(prefix, "LayerNorm", BEFORE, "conv_dim[layer_id]", [
+        {"name": "layer_norm", "module": "LayerNorm", "with": {"normalized_shape": "conv_dim[layer_id]", "elementwise_affine": "True"}}])
+    HAND[f"{prefix}NoLayerNormConvLayer"] = speech_convolution(prefix, "NoLayerNorm", BEFORE, "conv_dim[layer_id]", [])
+
+POWERS = "max([k for k in range(17) if 2 ** k <= subsampling_factor])"
+PARAKEET = f"2 + 3 * max({POWERS} - 1, 0)"
+
+
+def parakeet_layer(condition, module, **arguments):
+    return {"name": "layers", "repeat": PARAKEET, "index": "i", "module": module, **({"with": arguments} if arguments else {}), "if": condition}
+
+
+WINDOW = {"kernel_size": "subsampling_conv_kernel_size", "stride": "subsampling_conv_stride", "padding": "(subsampling_conv_kernel_size - 1) // 2"}
+HAND["ParakeetEncoderSubsamplingConv2D"] = {
+    "class": "ParakeetEncoderSubsamplingConv2D",
+    "children": [
+        parakeet_layer("i == 0", "Conv2d", in_channels=1, out_channels="subsampling_conv_channels", **WINDOW),
+        parakeet_layer("i > 1 and i % 3 == 2", "Conv2d", in_channels="subsampling_conv_channels", out_channels="subsampling_conv_channels", groups="subsampling_conv_channels", **WINDOW),
+        parakeet_layer("i > 1 and i % 3 == 0", "Conv2d", in_channels="subsampling_conv_channels", out_channels="subsampling_conv_channels", kernel_size=1),
+        parakeet_layer("i % 3 == 1", "ReLU"),
+        linear("linear", f"subsampling_conv_channels * (num_mel_bins // subsampling_conv_stride ** {POWERS})", "hidden_size", "True"),
+    ],
+}
+
+HAND["MusicFlamingoRotaryEmbedding"] = rotary("MusicFlamingoRotaryEmbedding", [("", "rope_parameters['partial_rotary_factor']")])
+HAND["MusicFlamingoRotaryEmbedding"]["tensors"].append(
+    {"name": "position_angles", "shape": ["int(max_position_embeddings)", "2 * ((int(head_dim * rope_parameters['partial_rotary_factor']) + 1) // 2)"], "dtype": "float32", "buffer": True, "persistent": False})
+
 
 WAV_PERIOD = "(num_residual_layers + 2)"
 WAV_INNER = f"0 < i <= len(upsampling_ratios) * {WAV_PERIOD}"

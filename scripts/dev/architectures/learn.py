@@ -91,6 +91,11 @@ def same(a, b):
     return a == b
 
 
+def whole(a, b):
+    """Whether a stands for b where b is an extent: 2.0 is none."""
+    return same(a, b) and not (isinstance(a, float) and isinstance(b, int))
+
+
 def tidy(expression):
     if expression is None:
         return None
@@ -220,6 +225,11 @@ class Problem:
             if mask not in (0, full) and mask not in found:
                 found[mask] = expression
 
+        last = []
+
+        def late(expression, truth):  # a large number is hardly ever the reason
+            last.append((expression, truth))
+
         names = self.names()
         varied = {n: v for n, v in names.items() if any(not same(x, v[0]) for x in v[1:])}
         for n, values in varied.items():
@@ -256,7 +266,7 @@ class Problem:
             if any(v is None for v in values):
                 add(f"{n} is not None", [v is not None for v in values])
                 for c in sorted({v for v in values if isinstance(v, int) and not isinstance(v, bool)})[:5]:
-                    add(f"{n} == {c}", [v == c and not isinstance(v, bool) for v in values])
+                    (add if c <= SMALL else late)(f"{n} == {c}", [v == c and not isinstance(v, bool) for v in values])
             texts = sorted({v for v in values if isinstance(v, str)})
             for text in texts[:12]:
                 add(f"{n} == {text!r}", [v == text for v in values])
@@ -265,7 +275,7 @@ class Problem:
                 add(f"{n} > 0")
                 add(f"{n} > 1")
                 for c in sorted(set(values))[:5]:
-                    add(f"{n} == {c}", [v == c for v in values])
+                    (add if c <= SMALL else late)(f"{n} == {c}", [v == c for v in values])
             elif all(isinstance(v, (int, float, bool, list)) or v is None for v in values):
                 add(n)
             if all(isinstance(v, (int, float)) for v in values):
@@ -281,6 +291,11 @@ class Problem:
                 if all(v > 0 for v in ints[f]):
                     add(f"({i} + 1) % {f} == 0")
                     add(f"{i} % {f} == 0")
+            few = [n for n in ints if n not in indices and 0 <= min(ints[n]) and max(ints[n]) <= 64][:10]
+            for f in few:
+                for g in few:
+                    if f != g and all(x < y for x, y in zip(ints[g], ints[f])):
+                        add(f"{i} % {f} == {g}")
             add(f"{i} % 2 == 0")
             for c in (2, 3, 4, 5, 6, 7, 8):
                 add(f"({i} + 1) % {c} == 0")
@@ -307,6 +322,8 @@ class Problem:
             kinds = {type(v) for v in values}
             if bool in kinds and (str in kinds or type(None) in kinds or list in kinds or int in kinds):
                 add(n)
+        for expression, truth in last:
+            add(expression, truth)
         return found
 
     def predicate(self, true, false, atoms=None, quick=False):
@@ -329,8 +346,8 @@ class Problem:
                 return negate(e)
         literals = []
         for cut, e in useful.items():
-            literals.append((cut, e, len(e)))
-            literals.append((care & ~cut, negate(e), len(e) + 4))
+            literals.append((cut, e, weight(e)))
+            literals.append((care & ~cut, negate(e), weight(e) + 1))
         literals = sorted(literals, key=lambda x: x[2])[: 60 if quick else 160]
         # both of two, either of two
         wide = [(m, e) for m, e, _ in literals if m & true == true]  # holds wherever it must
@@ -419,12 +436,13 @@ class Problem:
         if constant and (isinstance(values[0], (bool, str, list, dict)) or values[0] is None) and not any(_symbolic(e) for e in exprs):
             return literal(values[0])
         candidates = sorted(exprs, key=lambda e: (-exprs[e] if not constant else 0, "R" in e, len(e)))
+        candidates += [f"int({e})" for e in candidates if "/" in e or "." in e]
 
         def holds(e):
             mask = 0
             for k, (env, _) in enumerate(self.observations):
                 found = evaluate(e, env)
-                if found is not MISSING and same(found, values[k]):
+                if found is not MISSING and whole(found, values[k]):
                     mask |= 1 << k
             return mask
 
@@ -439,7 +457,7 @@ class Problem:
         for name, found in self.names().items():
             mask = 0
             for k, v in enumerate(found):
-                if v is not MISSING and same(v, values[k]):
+                if v is not MISSING and whole(v, values[k]):
                     mask |= 1 << k
             if mask == full:
                 return name
@@ -614,6 +632,14 @@ class Problem:
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+SMALL = 8
+
+
+def weight(e):
+    """How unlikely a condition is to be the reason: names it takes, numbers nobody would write, fields that happen to be ordered."""
+    bare = re.sub(r"'[^']*'", "", e)
+    large = sum(1 for n in re.findall(r"\b\d+\b", bare) if int(n) > SMALL)
+    return 4 * len(_NAME.findall(bare)) + 40 * large + 6 * ("<" in bare) + len(e) / 20
 
 
 def _symbolic(e):

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of derive-architectures."""
 import ast
+import hashlib
+import inspect
+import itertools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +24,9 @@ import define
 import evaluate
 import family
 import layers
+import learn
 import prove as proving
+from hand import HAND
 import sample
 
 
@@ -72,6 +78,14 @@ def class_facts(one):
             "class_facts": {c.__name__: {"base_model_prefix": c.base_model_prefix or "", "bases": one.bases_of(c)} for c, _ in one.classes}}
 
 
+class OutOfTime(BaseException):
+    """No Exception: what learns takes those for an expression that cannot be had."""
+
+
+def out_of_time(*_):
+    raise OutOfTime("the family took too long")
+
+
 def families(options):
     os.makedirs(options.cache, exist_ok=True)
     reference.start()
@@ -86,30 +100,34 @@ def families(options):
         if options.skip_cached and os.path.exists(path):
             continue
         started = time.time()
+        signal.signal(signal.SIGALRM, out_of_time)
+        signal.alarm(int(options.limit))
         try:
             one = family.Family(name, bases)
             if not one.classes:
                 continue
             one.observe(options.rounds, seconds=options.seconds)
             gathered = time.time()
-            for turn in range(4):  # what differs is learned from, until nothing does; the last proof is on configs never seen
+            for turn in range(options.turns):  # what differs is learned from, until nothing does; the last proof is on configs never seen
                 one.define()
                 one.write()
                 one.write_configs(extra | COMMON)
                 learned = time.time()
                 report = prove_family(one, options.unseen, 1000 + 100 * turn)
-                if not any(r["seen"] for r in report.values()) or turn == 3:
+                if not any(r["seen"] for r in report.values()) or turn == options.turns - 1:
                     break
                 for r in report.values():
                     for o in r["seen"]:
                         one.observations += o
             for r in report.values():
                 del r["seen"]
-        except Exception as e:
+        except (Exception, OutOfTime) as e:
             traceback.print_exc()
             print(f"{name}: {type(e).__name__}: {e}", flush=True)
             json.dump({"failed": f"{type(e).__name__}: {e}"[:300]}, open(path, "w"))
             continue
+        finally:
+            signal.alarm(0)
         out = {"file": one.file, "unbuildable": one.unbuildable, "unexplained": one.unexplained, "fields": getattr(one, "field_problems", {}), "proof": report,
                "attributes": sorted(one.config_fields()), "outlines": one.outlines, **class_facts(one)}
         json.dump(out, open(path, "w"))
@@ -227,7 +245,11 @@ def write(options):
             if "file" in found:
                 files[folder], found_of[folder] = found["file"], found
                 break
+    checked = current_checks(options, found_of)
     for folder, found in found_of.items():
+        outline_different(found, {m: c for m, c in checked.items() if m in found["file"]["models"]})
+        outline_without_rule(folder, found)
+        outline_coincidences(folder, found)
         covered[folder] = outline_unproven(found, trusted)
     without_objects(files)
     complete_fields(files)
@@ -263,9 +285,7 @@ def write(options):
         out.write("  </gresource>\n</gresources>\n")
     summary = coverage(covered, found_of)
     record = os.path.join(os.path.dirname(options.out), "..", "docs", "architecture-coverage.json")
-    before = json.load(open(record)) if os.path.exists(record) else {}
-    if "checked_with_weft" in before:  # counts of the last whole run of `check`, written down by hand
-        summary["checked_with_weft"] = before["checked_with_weft"]
+    summary["checked_with_weft"] = checked_summary(checked, types)
     writing.put(record, summary)
     print(f"{len(files)} families, {len(types)} model types, {len(parts)} shared parts")
     print({k: v for k, v in summary.items() if isinstance(v, int)})
@@ -353,6 +373,84 @@ def complete_fields(files):
             entry["config"]["fields"] = dict(sorted(fields.items()))
 
 
+CHECKED = "checked.json"  # in the cache: what `check` found, by model type
+
+
+def mark_of(path):
+    """Tells whether a file is still the one that was checked."""
+    return hashlib.sha256(open(path, "rb").read()).hexdigest()[:16] if os.path.exists(path) else ""
+
+
+def checks(options):
+    path = os.path.join(options.cache, CHECKED)
+    return json.load(open(path)) if os.path.exists(path) else {}
+
+
+def current_checks(options, found_of):
+    """What `check` found of the data that stands in the cache now."""
+    return {m: c for m, c in checks(options).items() if c["derived"] == mark_of(os.path.join(options.cache, c["family"] + ".json"))}
+
+
+def outline_different(found, checked):
+    """A class that `check` found different (or of which it is known) is as good as not proven, and so are those of its model type and those that hold one of them."""
+    configs = found.get("configs") or {}
+    bad = {c for c, key in configs.items() for m, one in checked.items() if one["differences"] and key == m}
+    for name, proof in found["proof"].items():
+        holds = {o["class"] for o in found.get("outlines", {}).get(name, ())}
+        if name in bad or holds & bad:
+            reason = next((one["differences"][0] for one in checked.values() if one["differences"]), "")
+            proof["different"], proof["examples"] = max(1, proof["different"]), [[[reason], {}]]
+
+
+def outline_without_rule(folder, found):
+    """A class that uses a config field of which no rule is known is right on some configs only."""
+    used = set()
+    for made in found["file"]["modules"].values():
+        for e in define.expressions(made):
+            used |= define.names_in(e) | family.attributes_in(e)
+    for name, problems in (found.get("fields") or {}).items():
+        unknown = sorted(f for f, reason in problems.items() if f in used and not reason.endswith("an object"))
+        key = next((family.config_key(c) for n, c in reference.configuration_classes(folder).items() if n == name), None)
+        if unknown and key is not None:
+            outline_different(found, {key: {"differences": [f"no rule is known for the config field {', '.join(unknown)}"]}})
+
+
+ODD_NUMBER = re.compile(r"(?:==|!=) (\d+)\b")
+
+
+def compared_numbers(folder):
+    return {c.value for module in reference.modeling_modules(folder) for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Compare)
+            for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, int)}
+
+
+def outline_coincidences(folder, found):
+    """A condition on a number that the source never compares with held for the configs that were seen, and says nothing of others."""
+    import write as writing
+
+    modules = found["file"]["modules"]
+    numbers = [(n, e, {int(x) for x in ODD_NUMBER.findall(e) if int(x) > learn.SMALL})
+               for n, d in modules.items() if d["class"].replace("$", found["file"]["prefix"]) not in HAND for e in define.expressions(d)]
+    known = compared_numbers(folder) if any(x for _, _, x in numbers) else set()
+    odd = {n: e for n, e, x in numbers if x - known}
+    for cls, entry in found["file"]["classes"].items():
+        reached, todo = set(), [entry["module"]]
+        while todo:
+            name = todo.pop()
+            if name in modules and name not in reached:
+                reached.add(name)
+                todo += [r["module"] for r in writing.references(modules[name])]
+        proof = found["proof"].get(cls.replace("$", found["file"]["prefix"]) if cls.startswith("$") else cls)
+        if proof and odd.keys() & reached:
+            name = sorted(odd.keys() & reached)[0]
+            proof["different"], proof["examples"] = max(1, proof["different"]), [[[f"{name}: a condition that no source has: {odd[name][:100]}"], {}]]
+
+
+def checked_summary(checked, types):
+    good = {m: c for m, c in checked.items() if m in types and not c["differences"]}
+    bad = {m: re.sub(r"/\S*/config.json", "config.json", c["differences"][0]).strip()[:160] for m, c in sorted(checked.items()) if c["differences"]}
+    return {"model_types": len(good), "configs": sum(c["configs"] for c in good.values()), "differences": sum(len(c["differences"]) for c in good.values()), "outlined_as_different": bad}
+
+
 def outline_unproven(found, trusted=()):
     """Replaces classes that are not proven by outlines, which only tell the sub-models; {class: (state, reason)}."""
     file, prefix, states = found["file"], found["file"]["prefix"], {}
@@ -425,21 +523,26 @@ def coverage(covered, found_of):
 
 
 def check(options):
-    """Compares what the command tells of a model with the reference, on configs that the data was not derived from."""
+    """Compares what the command tells of a model with the reference, on configs that the data was not derived from; `write` outlines what differs."""
     reference.quiet()
     data = evaluate.Data(options.out)
     seeds = known_configs(options.configs)
-    types, tried, bad = 0, 0, 0
-    deadline = time.time() + options.seconds
+    tried, bad = {}, 0
     for model_type in options.names or data.index["model_types"]:
-        if "/" in model_type or model_type not in data.index["model_types"] or time.time() > deadline:
+        if "/" in model_type or model_type not in data.index["model_types"]:
             continue
         found = check_type(options, data, seeds, model_type)
-        types, tried, bad = types + bool(found), tried + len(found), bad + sum(1 for _, f in found if f)
-        for cls, f in found:
-            if f:
-                print(f"{model_type}: {cls}: {f[:300]}", flush=True)
-    print(f"{types} model types, {tried} configs, {bad} differences")
+        if not found:
+            continue
+        tried[model_type] = len(found)
+        differences = [f"{cls}: {f[:600]}" for cls, f in found if f]
+        bad += len(differences)
+        for d in differences:
+            print(f"{model_type}: {d}", flush=True)
+        folder = data.index["model_types"][model_type]
+        record = {**checks(options), model_type: {"family": folder, "derived": mark_of(os.path.join(options.cache, folder + ".json")), "configs": len(found), "differences": differences}}
+        json.dump(record, open(os.path.join(options.cache, CHECKED), "w"))
+    print(f"{len(tried)} model types, {sum(tried.values())} configs, {bad} differences")
     return 1 if bad else 0
 
 
@@ -455,13 +558,13 @@ def check_type(options, data, seeds, model_type):
     if not classes:
         return []
     cls, config_class = classes[-1]
-    sampler = one.sampler(config_class, 5000)
+    sampler = one.sampler(config_class, options.seed)
     if sampler is None:
         return []
     found = []
     for base in (sampler.small, {}, *map(family.flattened, sampler.seeds)):
         sampler.base = dict(base)
-        found = [weft_differences(options.with_weft, cls, sampler, strength) for strength in (0.1, 0.2, 0.3)]
+        found = [weft_differences(options.with_weft, cls, sampler, strength) for _, strength in zip(range(options.unseen), itertools.cycle((0.1, 0.2, 0.3)))]
         found = [(cls.__name__, f) for f in found if f is not None]
         if found:
             break

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import trace
+from hand import RULES
 from trace import CONTAINERS, expression_of, plain
 
 NAME = re.compile(r"\b(C\d+_\w+|A\d+_\w+)\b")
@@ -31,13 +32,20 @@ class Env:
             try:
                 value = getattr(self.config, name)
             except Exception:
-                raise KeyError(name) from None
+                value = self.by_rule(name)
             if not trace.is_config(value):
                 value = plain(value) if not callable(value) else "<callable>"
         else:
             raise KeyError(name)
         self.cache[name] = value
         return value
+
+    def by_rule(self, name):
+        """A field that the class does not have, but files give: by the rule that was written for it."""
+        rule = RULES.get(type(self.config).__name__, {}).get(name)
+        if not isinstance(rule, dict) or "expression" not in rule:
+            raise KeyError(name)
+        return eval(rule["expression"], {}, self)
 
     def with_loop(self, name, value):
         made = Env(self.config, self.args, {**self.loops, name: value})
@@ -250,6 +258,28 @@ def changes_below(module, frame, translate, config_path):
     return changed, replaced
 
 
+def repeats_below(module):
+    """{path: None} of modules that stand at an earlier place too, where no constructor further down could know: a runtime lists them once."""
+    seen, found = set(), {}
+
+    def walk(m, path, owners):
+        for name, child in m._modules.items():
+            full = f"{path}.{name}" if path else name
+            if child is None:
+                continue
+            if id(child) in seen:
+                if owners and not any(id(child) in owner for owner in owners):
+                    found[full] = None
+                continue
+            seen.add(id(child))
+            for owner in owners:
+                owner.add(id(child))
+            walk(child, full, [*owners, set()] if "_weft_frame" in child.__dict__ else owners)
+
+    walk(module, "", [])
+    return found
+
+
 def float_types(module):
     return {p.dtype for p in module.parameters() if p.dtype.is_floating_point}
 
@@ -294,6 +324,9 @@ def node_of(child, frame, translate, config_path, visited=None):
         e = own.arg_expressions.get(name)
         node["args"][name] = (value, translate(e) if e is not None and not node["foreign"] else None)
     node["defaulted"] = {name for name in own.args if own.arg_expressions.get(name) is None}
+    if type(child) is nn.Linear and (child.bias is not None) != bool(plain(own.args.get("bias", True))):  # given, or taken away, after it was made
+        node["args"]["bias"] = (child.bias is not None, None)
+        node["defaulted"].discard("bias")
     if own.own_config is not None:
         path, sets = config_path(own.own_config)
         node["config"], node["sets"] = path, sets or {}
@@ -322,6 +355,7 @@ def observe(frame):
     made.tensors = tensors_of(module, translate)
     made.items = items_of(module, frame, translate, config_path)
     changed, made.replaced = changes_below(module, frame, translate, config_path)
+    changed.update(repeats_below(module))
     made.starred = starred(module, changed)
     for path, node in changed.items():
         made.items[path] = node if node is not None else {"kind": "removed", "cls": "removed"}

@@ -5,6 +5,7 @@ import copy
 import inspect
 import random
 import re
+import sys
 import types
 import typing
 
@@ -64,6 +65,8 @@ def compared_texts(module):
     for n in ast.walk(tree):
         if isinstance(n, ast.Compare):
             sides = [n.left, *n.comparators]
+            if len(sides) == 2 and all(map(name_of, sides)):
+                found.setdefault("<pairs>", set()).add(tuple(map(name_of, sides)))
             texts = []
             for s in sides:
                 for c in [s, *getattr(s, "elts", [])]:
@@ -79,6 +82,16 @@ def compared_texts(module):
     return found
 
 
+def deciding_fields(config_class):
+    """Fields that the config class itself reads when it is made: constructors of modules may see only what it made of them."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[config_class.__module__]))
+    except Exception:
+        return set()
+    made = [f for n in ast.walk(tree) if isinstance(n, ast.ClassDef) for f in n.body if isinstance(f, ast.FunctionDef) and not f.name.startswith("validate")]
+    return {n.attr for f in made for n in ast.walk(f) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self"}
+
+
 class Sampler:
     def __init__(self, config_class, modules, seed=0):
         self.config_class = config_class
@@ -88,14 +101,16 @@ class Sampler:
         self.texts = {}
         for m in modules:
             for field, texts in compared_texts(m).items():
-                if field != "<dict keys>":
+                if not field.startswith("<"):
                     self.texts.setdefault(field, set()).update(texts)
+        self.pairs = sorted({p for m in modules for p in compared_texts(m).get("<pairs>", ())})  # fields that the source compares
         self.tables = [t for m in modules for t in compared_texts(m).get("<dict keys>", [])]
         self.base = {}
         self.works = {}  # {class: the base on which it can be built}
         self.fails = {}
         self.tries = {}
         self.relevant = None  # [(path, field)] that a constructor looked at
+        self.deciding = deciding_fields(config_class)
 
     def make(self, changes):
         """The config object for {(path, field): value}."""
@@ -273,7 +288,8 @@ class Sampler:
         return [f for f in found if f != current or isinstance(f, bool) != isinstance(current, bool)]
 
     def random_changes(self, strength):
-        keys = [k for k in (self.relevant or self.fields) if k in self.fields or k[1] == "num_labels"]
+        seen = [*self.relevant, *(k for k in self.fields if k[1] in self.deciding and k not in self.relevant)] if self.relevant else self.fields
+        keys = [k for k in seen if k in self.fields or k[1] == "num_labels"]
         changes = {}
         lists = {}
         for key in keys:
@@ -287,6 +303,11 @@ class Sampler:
                 options = self.proposals(key, self.base.get(key, self.fields.get(key)))
                 if options:
                     changes[key] = self.random.choice(options)
+        for a, b in self.pairs:
+            for path, field in keys:
+                value = changes.get((path, b), self.base.get((path, b), self.fields.get((path, b))))
+                if field == a and a != b and isinstance(value, int) and not isinstance(value, bool) and isinstance(self.fields.get((path, a)), int) and self.random.random() < strength:
+                    changes[path, a] = value
         for length, members in lists.items():  # lists of one length change it together
             if len(members) > 1 and self.random.random() < 0.4:
                 new = self.random.choice([length - 1, length + 1])

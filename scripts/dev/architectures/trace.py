@@ -174,8 +174,11 @@ class TList(list):
                 sliced = TList(value)
                 sliced.e = f"{self.e}[{parts[0]}:{parts[1]}]"
                 return sliced
-        if isinstance(index, TInt) and self.e and isinstance(value, (int, float)) and not isinstance(value, bool):
-            return number(plain(value), f"{self.e}[{index.e}]")
+        if self.e and isinstance(value, (int, float)) and not isinstance(value, bool):
+            if isinstance(index, TInt):
+                return number(plain(value), f"{self.e}[{index.e}]")
+            if isinstance(index, int) and index < 0:  # counted from the end, however long the list is
+                return number(plain(value), f"{self.e}[{index}]")
         return value
 
     def __deepcopy__(self, memo):
