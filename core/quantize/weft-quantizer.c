@@ -625,9 +625,10 @@ weft_quantizer_new_for_scheme (WeftQuantizationConfig *config, GError **error)
   if (self != NULL)
     return configure_scheme (self, config, error) ? g_steal_pointer (&self) : NULL;
   known = list_known ();
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
-               "no plugin quantises with the scheme '%s' (methods: %s); `weft plugins --failed` says which plugins were not loaded",
-               weft_quantization_config_get_scheme (config), known);
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+      "no plugin quantises with the scheme '%s' (methods: %s); `weft plugins --failed` says which plugins were not loaded",
+      weft_quantization_config_get_scheme (config), known);
   return NULL;
 }
 
