@@ -78,9 +78,17 @@ next_member (const gchar *text, gsize at, Member *member)
 static gboolean
 has_name (const gchar *text, const Member *member, const gchar *name)
 {
-  gsize length = strlen (name);
+  const gchar *key = text + member->key;
+  gsize n_name = strlen (name);
+  gsize n_key = skip_string (text, member->key) - member->key;
+  g_autofree gchar *array = NULL;
+  g_autoptr (JsonNode) root = NULL;
 
-  return strncmp (text + member->key + 1, name, length) == 0 && text[member->key + 1 + length] == '"';
+  if (memchr (key, '\\', n_key) == NULL)
+    return n_key == n_name + 2 && memcmp (key + 1, name, n_name) == 0;
+  array = g_strdup_printf ("[%.*s]", (gint) n_key, key);
+  root = json_from_string (array, NULL);
+  return root != NULL && g_str_equal (json_array_get_string_element (json_node_get_array (root), 0), name);
 }
 
 static void

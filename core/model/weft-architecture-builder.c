@@ -594,8 +594,10 @@ build_auto (WeftArchitectureBuilder *self, const gchar *role, WeftModelConfig *c
   class_name = weft_architecture_dup_class_of_role (architecture, role);
   if (class_name == NULL)
     {
-      fail (self, place, error, "auto: the model type '%s' has no class for the role '%s'",
-            architecture->model_type, role);
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+          "%s: module '%s' is a model of the type '%s', of which no class for the role '%s' is known",
+          weft_model_config_get_where (config), self->path->str, architecture->model_type, role);
       return NULL;
     }
   return build_model (self, architecture->file, class_name, config, given, place, error);

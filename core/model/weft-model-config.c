@@ -94,11 +94,16 @@ is_text (JsonNode *node)
 static gboolean
 check_fields (JsonObject *object, const gchar *where, GError **error)
 {
-  JsonNode *model_type = json_object_get_member (object, "model_type");
+  static const gchar *const texts[] = { "model_type", "dtype", "torch_dtype" };
   JsonNode *architectures = json_object_get_member (object, "architectures");
 
-  if (model_type != NULL && !JSON_NODE_HOLDS_NULL (model_type) && !is_text (model_type))
-    return refuse (error, where, "model_type", "a text", model_type);
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    {
+      JsonNode *text = json_object_get_member (object, texts[i]);
+
+      if (text != NULL && !JSON_NODE_HOLDS_NULL (text) && !is_text (text))
+        return refuse (error, where, texts[i], "a text", text);
+    }
   if (architectures == NULL || JSON_NODE_HOLDS_NULL (architectures))
     return TRUE;
   if (!JSON_NODE_HOLDS_ARRAY (architectures))

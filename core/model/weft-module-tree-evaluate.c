@@ -568,7 +568,7 @@ find_architecture (WeftArchitectureRegistry *registry, WeftModelConfig *config, 
   known = weft_architecture_registry_list_model_types (registry);
   near = weft_near_names (model_type, (const gchar *const *) known);
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-               "%s: the architecture of the model type '%s' is not known; near names: %s",
+               "%s: the architecture of the model type '%.100s' is not known; near names: %s",
                weft_model_config_get_where (config), model_type, near);
   return NULL;
 }

@@ -12,11 +12,16 @@
 /* The lists of modules that are left dense, as the methods call them; ends with NULL. */
 extern const gchar *const weft_quantization_config_skip_lists[];
 
+/* Whether all that was looked up so far was of the type that was asked for. */
+gboolean weft_quantization_config_check_types (WeftQuantizationConfig *self, GError **error);
+/* Whether all sub-configs that speak of quantisation say the same: one method reads a checkpoint. */
+gboolean weft_quantization_config_check_one (WeftQuantizationConfig *self, GError **error);
+
 /* Whether every entry of these lists can be read: one that cannot would match nothing. */
 gboolean weft_quantization_config_check_skip_lists (WeftQuantizationConfig *self, GError **error);
 
 /* A scheme is configured between these two: its parameters are what was asked for by then, if that went well. The second one
- * fails if there is one more, or one of another type than was asked for. */
+ * fails if there is one more. */
 void weft_quantization_config_begin_parameters (WeftQuantizationConfig *self);
 gboolean weft_quantization_config_end_parameters (WeftQuantizationConfig *self, gboolean is_configured,
                                                   GError **error);

@@ -12,12 +12,15 @@ struct _WeftQuantizationConfig
   JsonNode *model_config;
   JsonNode *node;
   gchar *path;
+  /* (nullable): of another sub-config, which says something else. */
+  gchar *other_path;
   gchar *scheme;
+  /* (nullable): the first value that was looked up and is of another type. */
+  gchar *mistyped;
+  gboolean is_checked;
   GHashTable *metadata;
-  /* While the parameters of a scheme are read: the names that were asked for, and what was said of the first whose type is another
-   * one. */
+  /* While the parameters of a scheme are read: the names that were asked for. */
   GPtrArray *asked;
-  gchar *mismatch;
 };
 
 G_DEFINE_FINAL_TYPE (WeftQuantizationConfig, weft_quantization_config, G_TYPE_OBJECT)
@@ -30,10 +33,11 @@ weft_quantization_config_finalize (GObject *object)
   g_clear_pointer (&self->model_config, json_node_unref);
   g_clear_pointer (&self->node, json_node_unref);
   g_free (self->path);
+  g_free (self->other_path);
+  g_free (self->mistyped);
   g_free (self->scheme);
   g_hash_table_unref (self->metadata);
   g_clear_pointer (&self->asked, g_ptr_array_unref);
-  g_free (self->mismatch);
   G_OBJECT_CLASS (weft_quantization_config_parent_class)->finalize (object);
 }
 
@@ -57,9 +61,21 @@ get_object_member (JsonNode *node, const gchar *name)
   return member != NULL && JSON_NODE_HOLDS_OBJECT (member) ? member : NULL;
 }
 
-/* The config's own, or that of a sub-config, depth first; MLX writes `quantization`, older files `compression_config`. */
-static gboolean
-find_node (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix)
+static void
+add_node (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix, const gchar *name)
+{
+  if (self->node == NULL)
+    {
+      self->node = json_node_ref (node);
+      self->path = g_strconcat (prefix, name, NULL);
+    }
+  else if (self->other_path == NULL && !json_node_equal (self->node, node))
+    self->other_path = g_strconcat (prefix, name, NULL);
+}
+
+/* The config's own, or else those of its sub-configs; MLX writes `quantization`, older files `compression_config`. */
+static void
+find_nodes (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix)
 {
   static const gchar *const names[] = { "quantization_config", "compression_config", "quantization" };
   g_autoptr (GList) members = json_object_get_members (json_node_get_object (node));
@@ -73,19 +89,18 @@ find_node (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix)
       /* One that is no object is there as well, and no method will know it; but not every `quantization` is MLX's. */
       if (i == G_N_ELEMENTS (names) - 1 && !JSON_NODE_HOLDS_OBJECT (found))
         continue;
-      self->node = json_node_ref (found);
-      self->path = g_strconcat (prefix, names[i], NULL);
-      return TRUE;
+      add_node (self, found, prefix, names[i]);
+      return;
     }
   for (GList *member = members; member != NULL; member = member->next)
     {
       JsonNode *inner = get_object_member (node, member->data);
       g_autofree gchar *path = g_strconcat (prefix, member->data, ".", NULL);
 
-      if (inner != NULL && find_node (self, inner, path))
-        return TRUE;
+      /* The names of sub-configs have no dots, which part the names of a path. */
+      if (inner != NULL && strchr (member->data, '.') == NULL)
+        find_nodes (self, inner, path);
     }
-  return FALSE;
 }
 
 /**
@@ -104,7 +119,7 @@ weft_quantization_config_new (JsonNode *model_config)
   if (model_config == NULL || !JSON_NODE_HOLDS_OBJECT (model_config))
     return self;
   self->model_config = json_node_ref (model_config);
-  find_node (self, model_config, "");
+  find_nodes (self, model_config, "");
   return self;
 }
 
@@ -324,12 +339,13 @@ lookup_value (WeftQuantizationConfig *self, const gchar *dotted_path, GType type
 
   if (node == NULL || (JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == type))
     return node;
-  if (self->asked != NULL && self->mismatch == NULL)
+  /* Taken for absent, it would have a default that nobody wrote. */
+  if (!self->is_checked && self->mistyped == NULL)
     {
       g_autofree gchar *found = weft_json_to_text (node, FALSE);
 
-      self->mismatch = g_strdup_printf ("expected the parameter '%s' to be %s, found %s", dotted_path,
-                                        describe_type (type), found);
+      self->mistyped =
+          g_strdup_printf ("expected '%s' to be %s, found %s", dotted_path, describe_type (type), found);
     }
   return NULL;
 }
@@ -342,12 +358,12 @@ weft_quantization_config_begin_parameters (WeftQuantizationConfig *self)
 
 /* A parameter that nobody asked for. */
 static const gchar *
-find_unknown (WeftQuantizationConfig *self)
+find_unknown (WeftQuantizationConfig *self, GPtrArray *asked)
 {
   g_autoptr (GList) names = json_object_get_members (json_node_get_object (self->node));
 
   for (GList *link = names; link != NULL; link = link->next)
-    if (!g_ptr_array_find_with_equal_func (self->asked, link->data, g_str_equal, NULL))
+    if (!g_ptr_array_find_with_equal_func (asked, link->data, g_str_equal, NULL))
       return link->data;
   return NULL;
 }
@@ -355,20 +371,17 @@ find_unknown (WeftQuantizationConfig *self)
 gboolean
 weft_quantization_config_end_parameters (WeftQuantizationConfig *self, gboolean is_configured, GError **error)
 {
-  g_autoptr (GPtrArray) asked = self->asked;
+  g_autoptr (GPtrArray) asked = g_steal_pointer (&self->asked);
   g_autofree gchar *known = NULL;
-  const gchar *unknown =
-      is_configured && self->mismatch == NULL && self->node != NULL ? find_unknown (self) : NULL;
+  const gchar *unknown = is_configured && self->node != NULL ? find_unknown (self, asked) : NULL;
 
-  self->asked = NULL;
+  if (unknown == NULL)
+    return TRUE;
   g_ptr_array_add (asked, NULL);
   known = g_strjoinv (", ", (gchar **) asked->pdata);
-  if (self->mismatch != NULL)
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s: %s", self->scheme, self->mismatch);
-  else if (unknown != NULL)
-    g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s has no parameter '%s'; it has %s", self->scheme,
-                 unknown, known[0] != '\0' ? known : "none");
-  return self->mismatch == NULL && unknown == NULL;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT, "%s has no parameter '%s'; it has %s", self->scheme,
+               unknown, known[0] != '\0' ? known : "none");
+  return FALSE;
 }
 
 /**
@@ -400,6 +413,8 @@ weft_quantization_config_check_scheme (WeftQuantizationConfig *self, const gchar
  * @self: a config
  * @dotted_path: where
  * @value: (out): the number there; untouched if there is none
+ *
+ * A value of another type is refused when the method has been configured: it is not for the method to guess.
  *
  * Returns: whether there is a whole number
  * Since: 1.0
@@ -592,6 +607,29 @@ weft_quantization_config_is_module_skipped (WeftQuantizationConfig *self, const 
   const gchar *list_name;
 
   return find_entry (self, has_path, path, &list_name) != NULL;
+}
+
+gboolean
+weft_quantization_config_check_types (WeftQuantizationConfig *self, GError **error)
+{
+  self->is_checked = TRUE;
+  if (self->mistyped == NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, self->scheme != NULL ? WEFT_ERROR_ARGUMENT : WEFT_ERROR_FORMAT, "%s%s%s",
+               self->path != NULL ? self->path : "", self->path != NULL ? ": " : "", self->mistyped);
+  return FALSE;
+}
+
+gboolean
+weft_quantization_config_check_one (WeftQuantizationConfig *self, GError **error)
+{
+  if (self->other_path == NULL)
+    return TRUE;
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+      "%s and %s differ: a checkpoint is read with one config of quantization. Convert the sub-models each by itself",
+      self->path, self->other_path);
+  return FALSE;
 }
 
 gboolean

@@ -473,10 +473,18 @@ static gboolean
 configure (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
 {
   GError *local_error = NULL;
+  g_autoptr (GError) mistyped = NULL;
   gboolean ok;
 
   g_set_object (&get_private (WEFT_QUANTIZER_BASE (self))->config, config);
   ok = WEFT_QUANTIZER_GET_IFACE (self)->configure (self, config, &local_error);
+  /* What the method says of a default that it took instead would mislead. */
+  if (!weft_quantization_config_check_types (config, &mistyped))
+    {
+      g_clear_error (&local_error);
+      local_error = g_steal_pointer (&mistyped);
+      ok = FALSE;
+    }
   return check_result (self, "configure", ok, local_error, error);
 }
 
@@ -485,28 +493,21 @@ configure_checkpoint (WeftQuantizer *self, WeftQuantizationConfig *config, GErro
 {
   GError *local_error = NULL;
 
-  if (weft_quantization_config_check_skip_lists (config, &local_error))
+  if (weft_quantization_config_check_one (config, &local_error)
+      && weft_quantization_config_check_skip_lists (config, &local_error))
     return configure (self, config, error);
   return check_result (self, "configure", FALSE, local_error, error);
 }
 
-/* A scheme has the parameters that its method asks for. What is wrong with their types goes before what that leads to. */
+/* A scheme has the parameters that its method asks for. */
 static gboolean
 configure_scheme (WeftQuantizer *self, WeftQuantizationConfig *config, GError **error)
 {
-  g_autoptr (GError) cause = NULL;
-  g_autoptr (GError) local_error = NULL;
   gboolean ok;
 
   weft_quantization_config_begin_parameters (config);
-  ok = configure (self, config, &cause);
-  if (!weft_quantization_config_end_parameters (config, ok, &local_error))
-    g_propagate_error (error, g_steal_pointer (&local_error));
-  else if (!ok)
-    g_propagate_error (error, g_steal_pointer (&cause));
-  else
-    return TRUE;
-  return FALSE;
+  ok = configure (self, config, error);
+  return weft_quantization_config_end_parameters (config, ok, error) && ok;
 }
 
 /**
@@ -533,6 +534,8 @@ weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *te
     }
   if (self != NULL)
     return configure_checkpoint (self, config, error) ? g_steal_pointer (&self) : NULL;
+  if (!weft_quantization_config_check_types (config, error))
+    return NULL;
   if (weft_quantization_config_is_there (config))
     {
       const gchar *method = weft_quantization_config_get_method (config);

@@ -26,6 +26,7 @@ static const struct
   { "removed-first", "{ \"a\": 1, \"b\": 2 }", "a", NULL, "{ \"b\": 2 }" },
   { "removed-last", "{\n  \"a\": 1,\n  \"b\": 2\n}", "b", NULL, "{\n  \"a\": 1\n}" },
   { "removed-only", "{ \"a\": 1 }", "a", NULL, "{ }" },
+  { "removed-under-an-escaped-name", "{\"\\u0061\": 1, \"b\": 2}", "a", NULL, "{\"b\": 2}" },
   { "removed-what-is-not-there", CONFIG, "q", NULL, CONFIG },
   { "root-is-a-list", "[1]", "a", "1", NULL },
   { "parent-is-a-number", "{\"a\": 1}", "a.b", "1", NULL },

@@ -209,6 +209,15 @@ static const struct
     WEFT_ERROR_UNSUPPORTED, "'made-up'|fp8" },
   { "F45/no-method", "{'text_config':{'quantization_config':{'bits':4}}}", NULL, NULL, "a: F32[1]",
     WEFT_ERROR_UNSUPPORTED, "text_config.quantization_config: there is no quant_method" },
+  { "F45/mistyped-method", "{'quantization_config':{'quant_method':3}}", NULL, NULL, "a: F32[1]",
+    WEFT_ERROR_FORMAT, "quantization_config: expected 'quant_method' to be a text, found 3" },
+  { "F45/mistyped-bits", "{'quantization_config':{'quant_method':'gptq','bits':'four'}}", NULL, NULL,
+    "a: F32[1]", WEFT_ERROR_FORMAT,
+    "quantization_config: expected 'bits' to be a whole number, found \"four\"" },
+  { "F45/two-methods",
+    "{'a':{'quantization_config':{'quant_method':'fp8'}},'b':{'quantization_config':{'quant_method':'awq'}}}",
+    NULL, NULL, "a: F32[1]", WEFT_ERROR_UNSUPPORTED,
+    "a.quantization_config and b.quantization_config differ" },
 };
 
 static void

@@ -24,7 +24,8 @@ static const gchar *const tiny =
     "    'ties':{'(?!a)[bc].s':'a.s'}},"
     "  '$Outlined':{'base_model_prefix':'model','bases':[],'outline':[{'path':'t','class':'$Tower','model_type':'tiny_tower',"
     "    'base_model_prefix':'tower'}]},"
-    "  '$Endless':{'module':'$Endless','bases':[]},'$Huge':{'module':'$Huge','bases':[]},'$Odd':{'module':'$Odd','bases':[]}},"
+    "  '$Endless':{'module':'$Endless','bases':[]},'$Huge':{'module':'$Huge','bases':[]},'$Odd':{'module':'$Odd','bases':[]},"
+    "  '$Roleless':{'module':'$Roleless','bases':[]}},"
     " 'modules':{"
     "  '$Layer':{'class':'$Layer','arguments':['kind','size=4'],'attributes':{'size':'size * 2','kind':'kind'},"
     "    'tensors':[{'name':'up','shape':['width','size']},{'name':'extra','shape':[],'if':'kind == \\'b\\''},"
@@ -51,7 +52,8 @@ static const gchar *const tiny =
     "  '$Endless':{'class':'$Endless','children':[{'name':'e','module':'$Endless'}]},"
     "  '$Huge':{'class':'$Huge','children':[{'name':'l','repeat':60000,'index':'i','module':{'class':'ModuleList','items':"
     "    {'repeat':60000,'module':'$Layer','with':{'kind':'None'}}}}]},"
-    "  '$Odd':{'class':'$Odd','tensors':[{'name':'w','shape':['width / 2']}]}}}";
+    "  '$Odd':{'class':'$Odd','tensors':[{'name':'w','shape':['width / 2']}]},"
+    "  '$Roleless':{'class':'$Roleless','children':[{'name':'t','auto':'backbone','config':'tower'}]}}}";
 
 static gchar *folder;
 static WeftArchitectureRegistry *registry;
@@ -233,6 +235,7 @@ test_refused (void)
   } rows[] = {
     { "[]", NULL, WEFT_ERROR_FORMAT, "config.json: the config: expected an object" },
     { "{'model_type':7}", NULL, WEFT_ERROR_FORMAT, "config.json: model_type: expected a text" },
+    { "{'model_type':'tiny','depth':1,'dtype':7}", NULL, WEFT_ERROR_FORMAT, "dtype: expected a text" },
     { "{'architectures':'X'}", NULL, WEFT_ERROR_FORMAT, "architectures: expected a list" },
     { "{'architectures':[7]}", NULL, WEFT_ERROR_FORMAT, "architectures: expected a list" },
     { "{}", NULL, WEFT_ERROR_UNSUPPORTED, "names no model type" },
@@ -255,6 +258,8 @@ test_refused (void)
     { "{'model_type':'tiny','tower':7}", NULL, WEFT_ERROR_FORMAT, "tower: expected an object" },
     { "{'model_type':'tiny','tower':{'model_type':'x'}}", NULL, WEFT_ERROR_UNSUPPORTED,
       "module 'tower' is a model of the type 'x'" },
+    { "{'model_type':'tiny','tower':{}}", "TinyRoleless", WEFT_ERROR_UNSUPPORTED,
+      "module 't' is a model of the type 'tiny_tower', of which no class for the role 'backbone' is known" },
     { "{'model_type':'tiny','act':'nope'}", NULL, WEFT_ERROR_MISSING, "there is no activation 'nope'" },
     { "{'model_type':'tiny','heads':1}", "TinyOdd", WEFT_ERROR_FORMAT,
       "extent 0 is 3.0, expected a whole number" },

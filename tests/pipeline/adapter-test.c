@@ -40,6 +40,17 @@ static const struct
     Q "self_attn.q_proj.lora_A.default.weight: F32[1,2] 1 2\n" Q
       "self_attn.q_proj.lora_B.default.weight: F32[2,1] 3 4\n",
     "[\"q_proj\"]", NULL, NULL, NULL },
+  { "dense/rank-two", "{'model_type':'llama'}",
+    "{'peft_type':'LORA','r':2,'lora_alpha':4,'target_modules':['q_proj','down_proj']}",
+    P "self_attn.q_proj.lora_A.weight: F32[2,3] 100 101 102 110 111 112\n" P
+      "self_attn.q_proj.lora_B.weight: F32[3,2] 200 201 210 211 220 221\n" P
+      "mlp.down_proj.lora_A.weight: F32[2,1] 300 310\n" P
+      "mlp.down_proj.lora_B.weight: F32[3,2] 400 401 410 411 420 421\n",
+    Q "mlp.down_proj.lora_A.default.weight: F32[2,1] 300 310\n" Q
+      "mlp.down_proj.lora_B.default.weight: F32[3,2] 400 401 410 411 420 421\n" Q
+      "self_attn.q_proj.lora_A.default.weight: F32[2,3] 100 101 102 110 111 112\n" Q
+      "self_attn.q_proj.lora_B.default.weight: F32[3,2] 200 201 210 211 220 221\n",
+    "[\"q_proj\",\"down_proj\"]", NULL, NULL, NULL },
   /* A base model without a head. */
   { "dense/base-model", "{'model_type':'llama'}",
     "{'peft_type':'LORA','r':1,'lora_alpha':2,'target_modules':['q_proj']}",

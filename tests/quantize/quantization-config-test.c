@@ -86,6 +86,17 @@ test_unreadable (void)
     }
 }
 
+/* Names of a path are parted by dots, so that no sub-config has one in its name: to look for it again would never end. */
+static void
+test_dotted_name (void)
+{
+  g_autoptr (JsonNode) node =
+      json_from_string ("{\"a.b\": {\"quantization_config\": {\"quant_method\": \"fp8\"}}}", NULL);
+  g_autoptr (WeftQuantizationConfig) config = weft_quantization_config_new (node);
+
+  g_assert_false (weft_quantization_config_is_there (config));
+}
+
 static void
 test_unreadable_request (void)
 {
@@ -106,6 +117,7 @@ main (int argc, char **argv)
   g_test_add_func ("/quantize/config/entries", test_entries);
   g_test_add_func ("/quantize/config/lists", test_lists);
   g_test_add_func ("/quantize/config/unreadable", test_unreadable);
+  g_test_add_func ("/quantize/config/dotted-name", test_dotted_name);
   g_test_add_func ("/quantize/config/unreadable-request", test_unreadable_request);
   return g_test_run ();
 }

@@ -284,9 +284,9 @@ FINITE = {
 NO_SCHEMES = {
     "a name that is misspelled": ("fp8-block", {"weight_block_sise": [16, 16]}, "no parameter 'weight_block_sise'; it has scale_fmt, weight_block_size"),
     "a parameter of another scheme": ("fp8-per-row", {"weight_block_size": [16, 16]}, "it has none"),
-    "a text for a number": ("affine", {"bits": "four"}, "expected the parameter 'bits' to be a whole number"),
-    "a real number": ("affine", {"group_size": 32.0}, "expected the parameter 'group_size' to be a whole number"),
-    "a number for a text": ("gguf", {"type": 5}, "expected the parameter 'type' to be a text"),
+    "a text for a number": ("affine", {"bits": "four"}, "expected 'bits' to be a whole number"),
+    "a real number": ("affine", {"group_size": 32.0}, "expected 'group_size' to be a whole number"),
+    "a number for a text": ("gguf", {"type": 5}, "expected 'type' to be a text"),
     "a value that is not one of two": ("fp8-block", {"scale_fmt": "foo"}, "'float' or 'ue8m0'"),
     "a scheme of fp8 that is none": ("fp8-foo", {}, "there is fp8, fp8-block, fp8-per-row"),
     "a scheme of bitsandbytes that is none": ("bitsandbytes-5bit", {}, "there is bitsandbytes"),

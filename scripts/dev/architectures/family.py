@@ -16,7 +16,7 @@ import observe
 import reference
 import sample
 import trace
-from hand import DERIVED, LISTS, RULES, SEEDS, SETS
+from hand import CONFIGS, DERIVED, LISTS, RULES, SEEDS, SETS
 from trace import plain
 from define import names_in, names_used
 from learn import Problem, Unexplained
@@ -179,6 +179,7 @@ class Family:
             self.log(f"  {config_class.__name__}: {e!r:.200}")
             return None
         made.seeds = [*SEEDS.get(config_class.__name__, []), *self.bases.get(config_class.model_type, [])]
+        made.read_more(SEEDS.get(config_class.__name__, []))
         self.samplers.setdefault(config_class, made)
         return made
 
@@ -370,6 +371,10 @@ class Family:
         rules, config = {}, {}
         nested = defaults.nested(cls, default)
         wanted = set(used)
+        for rule in RULES.get(cls.__name__, {}).values():  # what the written rules look at
+            for k in ("expression", "always", "absent"):
+                if isinstance(rule, dict) and k in rule:
+                    wanted |= names_in(rule[k]) & set(default.__dict__)
         problems, skipped = {}, set()
         for _ in range(4):
             for field in sorted(wanted - set(rules) - set(problems) - skipped):
@@ -443,6 +448,9 @@ class Family:
                         break
         for name, sets in SETS.get(cls.__name__, {}).items():
             config["configs"][name].setdefault("set", {}).update(sets)
+        for name, one in CONFIGS.get(cls.__name__, {}).items():
+            config.setdefault("configs", {})[name] = one
+            config["fields"].pop(name, None)
         for name, model_type in DERIVED.get(cls.__name__, {}).items():
             config.setdefault("configs", {})[name] = {"model_type": model_type, "derived": True}
         made = {"config": config}

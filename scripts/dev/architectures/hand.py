@@ -3,6 +3,7 @@
 
 They stand in the form of the data; a module "@Class" is the class of that name in the same family.
 """
+import wrapped
 
 
 def rhythm(count, first, middle, last, container="ModuleList"):
@@ -66,6 +67,9 @@ HAND["MimiModel"] = {
 # Nested configs that a class makes of its own fields.
 DERIVED = {"MimiConfig": {"encoder_config": "mimi_encoder", "decoder_config": "mimi_decoder"}}
 
+# Nested configs that a class has under some conditions only; who looks at them meets the conditions.
+CONFIGS = {"EsmConfig": {"esmfold_config": {"model_type": "esm/EsmFoldConfig"}}, "WavTokenizerConfig": {"encoder_config": {"model_type": "wavtokenizer_encoder", "flat": True}}}
+
 # Lists of names that are ignored, where they follow the config.
 SHARED_FROM = "(num_hidden_layers - num_kv_shared_layers)"
 SHARED_KEYS = f"['layers.' + str({SHARED_FROM} + k // 4) + '.self_attn.' + ['k_proj', 'v_proj', 'k_norm', 'v_norm'][k % 4] for k in range(4 * num_kv_shared_layers)]"
@@ -74,19 +78,44 @@ LISTS = {
     **{f"{p}TextModel": {"ignore_on_load_unexpected": SHARED_KEYS} for p in ("Gemma3n", "Gemma4")},
 }
 
+OMNI_TALKER = {"spatial_merge_size": 2, "text_config": {"num_hidden_layers": 3, "num_experts": 4, "shared_expert_intermediate_size": 768}, "code_predictor_config": {"num_hidden_layers": 2}}
+
 # Configs to begin with, of classes whose defaults alone make no model.
 SEEDS = {
     "DeformableDetrConfig": [{"use_timm_backbone": False, "backbone": None, "backbone_config": {"model_type": "resnet", "out_features": ["stage2", "stage3", "stage4"]}}],
+    "DetrConfig": [
+        {"use_timm_backbone": False, "backbone": None, "d_model": d, "encoder_attention_heads": 8, "decoder_attention_heads": 8, "encoder_layers": 2, "decoder_layers": 2,
+         "backbone_config": {"model_type": "resnet", "out_features": ["stage1", "stage2", "stage3", "stage4"]}} for d in (64, 256)
+    ],
     "Dots1Config": [{"num_local_experts": 4, "num_hidden_layers": 4, "first_k_dense_replace": 1}],
     "Emu3Config": [{"vocabulary_map": {"<image>": 1, "<|extra_200|>": 2}}],
+    "Dots3NoteTextConfig": [{"num_hidden_layers": 5}],
+    "Dots3NoteVisionConfig": [{"num_hidden_layers": 4, "pyramid_num_routed": [-1, 4, 6, 4]}, {"num_hidden_layers": 3, "mlp_layer_types": ["sparse", "dense", "sparse"], "num_local_experts": 6}],
+    "Dots3NoteConfig": [{"text_config": {"num_hidden_layers": 3}, "vision_config": {"num_hidden_layers": 3, "pyramid_num_routed": [-1, 4, 6]}, "audio_config": {"num_hidden_layers": 2}}],
     "EsmConfig": [{"vocab_size": 33}, {"vocab_size": 33, "is_folding_model": True, "num_hidden_layers": 2, "esmfold_config": {"trunk": {"num_blocks": 2}}}],
     "Gemma4UnifiedConfig": [{"vision_config": {"model_type": "gemma4_unified_vision"}, "audio_config": {"model_type": "gemma4_unified_audio"}, "text_config": {"model_type": "gemma4_unified_text", "num_hidden_layers": 6}}],
+    "Gemma3nConfig": [{"text_config": {"num_hidden_layers": 5, "num_kv_shared_layers": 2}, "audio_config": {"conf_num_hidden_layers": 2}}],
     "HunYuanVLTextConfig": [{"head_dim": 64}],
     "HunYuanVLConfig": [{"text_config": {"model_type": "hunyuan_vl_text", "head_dim": 64}}],
+    "TimmWrapperConfig": [{"architecture": a} for a in ("resnet18", "vit_tiny_patch16_224", "resnet50", "vit_base_patch32_224", "mobilenetv5_300m_enc", "resnet101", "vit_small_patch8_224")],
+    "InklingTextConfig": [
+        {"num_hidden_layers": 4, "layer_types": ["hybrid", "hybrid_sliding", "hybrid", "hybrid_sliding"], "mlp_layer_types": ["dense", "sparse", "dense", "sparse"], "n_routed_experts": 8,
+         "num_attention_heads": 16, "num_key_value_heads": 4}],
+    "InklingConfig": [
+        {"text_config": {"num_hidden_layers": 3, "layer_types": ["hybrid", "hybrid_sliding", "hybrid"], "mlp_layer_types": ["dense", "sparse", "sparse"], "n_routed_experts": 8, "num_key_value_heads": 4}}],
+    "Qwen3OmniMoeTalkerTextConfig": [{"num_hidden_layers": 3, "num_experts": 4, "shared_expert_intermediate_size": 768}],
+    "Qwen3OmniMoeTalkerConfig": [OMNI_TALKER],
+    "Qwen3OmniMoeConfig": [
+        {"thinker_config": {"text_config": {"num_hidden_layers": 2, "num_experts": 4}, "vision_config": {"depth": 2, "deepstack_visual_indexes": [0, 1]}, "audio_config": {"encoder_layers": 2}},
+         "talker_config": OMNI_TALKER},
+    ],
 }
 
 # Fields that a config class puts into one of its nested configs.
 SETS = {
+    "InklingConfig": {
+        "audio_config": {"text_hidden_size": "text_config.hidden_size"},
+        "vision_config": {"text_hidden_size": "text_config.hidden_size", "is_half": "raw.dtype == 'bfloat16' or raw.torch_dtype == 'bfloat16'"}},
     "HunYuanVLConfig": {"vision_config": {"text_hidden_size": "text_config.hidden_size"}},
     "PI0Config": {"dit_config": {"vocab_size": "vlm_config.text_config.vocab_size"}},
 }
@@ -119,17 +148,58 @@ RULES = {
 for name, field in (("MambaConfig", "time_step_rank"), ("Mamba2Config", "time_step_rank"), ("FalconMambaConfig", "time_step_rank"), ("JambaConfig", "mamba_dt_rank"), ("ZambaConfig", "mamba_dt_rank"), ("RecurrentGemmaConfig", "time_step_rank")):
     RULES[name] = {field: {"default": "auto", "always": f"ceil(hidden_size / 16) if given == 'auto' else given"}}
 
-# The vision tower of Inkling plans its extents by an optimal assignment; these are the plans of two sizes, as [input, output] of each layer.
-INKLING_DEFAULT = [[3, 3]] * 4 + [[75, 128]] + [[128, 128]] * 5 + [[512, 320]] + [[320, 320]] * 2 + [[1280, 1216]] + [[1216, 1216]] * 3 + [[4864, 4800]] + [[4800, 4800]] * 2 + [[9600, 614400]] + [[614400, 614400]] * 3
+# The vision tower of Inkling folds a patch by the largest prime factors first, and takes for each layer the fold that is nearest to an even growth.
+INKLING_FOLDS = "[d for d in range(2, {0} + 1) if {0} % d == 0 and min([q for q in primes if d % q == 0]) >= max([1] + [q for q in primes if {0} // d % q == 0])]"
+INKLING_PLACE = "len([k for k in range(len(fold_areas) - 1) if 2 * growth[i] > fold_logs[k] + fold_logs[k + 1] + 0.000001])"
+# With fewer layers than folds it takes the assignment of the least cost; logarithms come from small powers.
+INKLING_CHOICES = "[[j for j in range(len(fold_areas)) if c // 2 ** (len(fold_areas) - 1 - j) % 2 == 1] for c in range(2 ** len(fold_areas))]"
+INKLING_COST = "sum([abs(growth[k] - fold_logs[c[k]]) for k in range(num_hidden_layers + 1)])"
+
+
+def in_bfloat16(e):
+    """What is left of a number from 0 up to 16 in that type, in which the reference computes the growth if the model has it."""
+    text = "round(v * 1024) / 1024"
+    for least, parts in ((0.25, 512), (0.5, 256), (1, 128), (2, 64), (4, 32), (8, 16)):
+        text = f"round(v * {parts}) / {parts} if v >= {least} else {text}"
+    return f"[{text} for v in [{e}]][0]"
+
+
 RULES["InklingVisionConfig"] = {
-    "plan": {"always": f"{INKLING_DEFAULT!r} if patch_size == 40 and temporal_patch_size == 2 and num_hidden_layers == 24 and num_channels == 3 "
-                       f"else [[48, 64], [128, 0]] if patch_size == 4 and temporal_patch_size == 2 and num_hidden_layers == 2 and num_channels == 3 else []"},
+    "primes": {"always": "[q for q in range(2, max(patch_size, temporal_patch_size) + 1) if len([r for r in range(2, q) if q % r == 0]) == 0]"},
+    "folds": {"always": INKLING_FOLDS.format("patch_size")},
+    "time_folds": {"always": INKLING_FOLDS.format("temporal_patch_size")},
+    "fold_areas": {"always": "[1] + [d * d for d in folds] + [patch_size * patch_size * t for t in time_folds]"},
+    "fold_widths": {"always": "[num_channels] + [(d * d * num_channels + 63) // 64 * 64 for d in folds] + [patch_size * patch_size * num_channels * t * 64 for t in time_folds]"},
+    "patch_values": {"always": "patch_size * patch_size * temporal_patch_size * num_channels"},
+    "patch_log": {"always": "(patch_values ** 0.00001 - patch_values ** -0.00001) * 50000"},
+    "is_half": {"always": "raw.dtype == 'bfloat16' or raw.torch_dtype == 'bfloat16'"},
+    "growth_end": {"always": in_bfloat16("patch_log")},
+    "growth_step": {"always": in_bfloat16("growth_end / num_hidden_layers")},
+    "growth": {"always": "[patch_log * k / num_hidden_layers for k in range(num_hidden_layers + 1)] if not is_half else "
+                         f"[{in_bfloat16('growth_step * k')} if k < (num_hidden_layers + 1) // 2 else {in_bfloat16('growth_end - ' + in_bfloat16('growth_step * (num_hidden_layers - k)'))} "
+                         "for k in range(num_hidden_layers + 1)]"},
+    "fold_logs": {"always": "[(a ** 0.00001 - a ** -0.00001) * 50000 for a in fold_areas]"},
+    "fold_choices": {"always": f"[c for c in {INKLING_CHOICES} if len(c) == num_hidden_layers + 1] if num_hidden_layers < len(fold_areas) and len(fold_areas) <= 12 else []"},
+    "fold_costs": {"always": f"[{INKLING_COST} for c in fold_choices]"},
+    "plan": {"always": f"[0] + [{INKLING_PLACE} for i in range(1, num_hidden_layers)] + [len(fold_areas) - 1] if num_hidden_layers >= len(fold_areas) "
+                       "else [k if k < num_hidden_layers - 1 else num_hidden_layers for k in range(num_hidden_layers + 1)] "
+                       "if num_hidden_layers == len(fold_areas) - 1 and growth[num_hidden_layers - 1] >= fold_logs[-1] - 0.000001 "
+                       "else [0] + [fold_choices[c] for c in range(len(fold_choices)) if fold_costs[c] <= min(fold_costs) + 0.000001][-1][1:num_hidden_layers] + [len(fold_areas) - 1]"},
+}
+RULES["InklingTextConfig"] = {
+    "layer_types": {"expression": "['hybrid_sliding' if (i in raw.local_layer_ids if raw.local_layer_ids is not None else (i + 1) % 6 != 0) else 'hybrid' for i in range(num_hidden_layers)]"},
+    "mlp_layer_types": {"expression": "['dense' if i < (raw.dense_mlp_idx if raw.dense_mlp_idx is not None else 0) else 'sparse' for i in range(num_hidden_layers)]"},
+    # Where a file has the width of dense layers, the other one is that of the experts.
+    "intermediate_size": {"default": 24576, "always": "raw.dense_intermediate_size if raw.dense_intermediate_size is not None else given"},
+    "moe_intermediate_size": {
+        "default": 3072, "always": "given if raw.dense_intermediate_size is None else raw.intermediate_size if raw.intermediate_size is not None else 24576"},
 }
 HAND["InklingVisionModel"] = {
     "class": "InklingVisionModel",
     "children": [
         {"name": "encoder_layers", "repeat": "num_hidden_layers", "index": "i", "module": "@InklingVisionEncoderLayer",
-         "with": {"input_dim": "plan[i][0]", "output_dim": "text_hidden_size if i == num_hidden_layers - 1 else plan[i][1]", "add_norm": "i != num_hidden_layers - 1"}},
+         "with": {"input_dim": "fold_widths[plan[i]] * (fold_areas[plan[i + 1]] // fold_areas[plan[i]])",
+                  "output_dim": "text_hidden_size if i == num_hidden_layers - 1 else fold_widths[plan[i + 1]]", "add_norm": "i != num_hidden_layers - 1"}},
         {"name": "final_norm", "module": "@InklingRMSNorm", "with": {"hidden_size": "text_hidden_size"}},
     ],
 }
@@ -139,31 +209,107 @@ def linear(name, inside, outside, bias):
     return {"name": name, "module": "Linear", "with": {"in_features": inside, "out_features": outside, "bias": bias}}
 
 
-HEADS = "layer_heads[layer_idx]"
+INKLING = {name: f"({sliding} if layer_types[layer_idx] == 'hybrid_sliding' else {full})" for name, sliding, full in (
+    ("head", "swa_head_dim", "head_dim"), ("heads", "swa_num_attention_heads", "num_attention_heads"), ("pairs", "swa_num_key_value_heads", "num_key_value_heads"),
+    ("extent", "sliding_window_size", "rel_extent"))}
+INKLING_QUERIES, INKLING_KEYS = f"{INKLING['heads']} * {INKLING['head']}", f"{INKLING['pairs']} * {INKLING['head']}"
+HAND["InklingAttention"] = {
+    "class": "InklingAttention",
+    "arguments": ["layer_idx"],
+    "children": [
+        linear("q_proj", "hidden_size", INKLING_QUERIES, "False"), linear("k_proj", "hidden_size", INKLING_KEYS, "False"), linear("v_proj", "hidden_size", INKLING_KEYS, "False"),
+        linear("r_proj", "hidden_size", f"{INKLING['heads']} * d_rel", "False"), linear("o_proj", INKLING_QUERIES, "hidden_size", "False"),
+        *({"name": n, "module": "@InklingShortConvolution", "dtype": "float32", "with": {"hidden_size": INKLING_KEYS, "conv_kernel_size": "conv_kernel_size"}} for n in ("k_sconv", "v_sconv")),
+        *({"name": n, "module": "@InklingRMSNorm", "with": {"hidden_size": INKLING["head"]}} for n in ("q_norm", "k_norm")),
+        {"name": "rel_logits_proj", "module": "@InklingRelativeLogits", "with": {"d_rel": "d_rel", "rel_extent": INKLING["extent"]}},
+    ],
+}
+
+
+def of_layer(field, fallback):
+    """The value that `per_layer_config` gives a field in layer i; its keys may be filled up with zeros."""
+    keys = f"[k for k in [str(i), '0' + str(i), '00' + str(i)] if k in raw.per_layer_config and {field!r} in raw.per_layer_config[k]]"
+    return f"raw.per_layer_config[{keys}[0]][{field!r}] if len({keys}) > 0 else {fallback}"
+
+
+def in_layers(field, default):
+    """The values of a field in all layers; default: where there is no `per_layer_config`."""
+    return f"[{of_layer(field, field)} for i in range(num_hidden_layers)] if raw.per_layer_config is not None else [{default} for i in range(num_hidden_layers)]"
+
+
+DOTS3_SLIDING = {"num_attention_heads": "64", "q_lora_rank": "1024", "kv_lora_rank": "1024", "head_dim": "256", "qk_nope_head_dim": "192", "v_head_dim": "128"}
+DOTS3_GIVEN = {f: f"(raw.swa_{f} if raw.swa_{f} is not None else {d})" for f, d in DOTS3_SLIDING.items()}
+DOTS3_GIVEN["qk_rope_head_dim"] = f"(raw.swa_qk_rope_head_dim if raw.swa_qk_rope_head_dim is not None else {DOTS3_GIVEN['head_dim']} - {DOTS3_GIVEN['qk_nope_head_dim']})"
+DOTS3_INDEXED = "raw.use_dsa == True or raw.use_dsa is None and raw.per_layer_config is None"
 RULES["Dots3NoteTextConfig"] = {
-    "layer_heads": {"always": "[raw.per_layer_config[str(i)]['num_attention_heads'] if raw.per_layer_config is not None and str(i) in raw.per_layer_config "
-                              "and 'num_attention_heads' in raw.per_layer_config[str(i)] else num_attention_heads for i in range(num_hidden_layers)]"},
+    **{"layer_" + f: {"always": in_layers(f, f"{g} if layer_types[i] == 'sliding_attention' else {f}")} for f, g in DOTS3_GIVEN.items()},
+    "kv_lora_rank": 512, "num_attention_heads": 128, "qk_nope_head_dim": 128,
+    "num_key_value_heads": {"default": 128, "expression": "num_attention_heads"},
+    "layer_types": {
+        "default": None,
+        "always": "[('full_attention' if raw.use_dsa == False else 'indexed_attention') if raw.use_sliding_window == False or i < 2 or i % 4 == 1 else 'sliding_attention' "
+                  "for i in range(num_hidden_layers)] if given is None "
+                  f"else ['indexed_attention' if t == 'full_attention' else t for t in given] if {DOTS3_INDEXED} "
+                  "else ['full_attention' if t == 'indexed_attention' else t for t in given] if raw.use_dsa == False else given",
+    },
+    "mlp_layer_types": {
+        "expression": "['sparse' if i >= (raw.first_k_dense_replace if raw.first_k_dense_replace is not None else 1) and "
+                      "(raw.moe_layer_freq[i] if is_list(raw.moe_layer_freq) else i % (raw.moe_layer_freq if raw.moe_layer_freq is not None else 1) == 0) "
+                      "else 'dense' for i in range(num_hidden_layers)]",
+    },
+    "shared_experts_intermediate_size": {"default": 1536, "always": "raw.moe_shared_expert_intermediate_size if raw.moe_shared_expert_intermediate_size is not None else given"},
+}
+DOTS3_PYRAMID = "(raw.pyramid_num_routed if raw.pyramid_num_routed is not None else [-1 if k < 25 else min(4 * (k - 24), 64) for k in range(42)])"
+DOTS3_PLAINLY = "raw.pyramid_num_routed is None and raw.mlp_layer_types is not None"
+RULES["Dots3NoteVisionConfig"] = {
+    "hidden_size": {"default": 1536, "always": "raw.embed_dim if raw.embed_dim is not None else given"},
+    "num_attention_heads": {"default": 24, "always": "raw.num_heads if raw.num_heads is not None else given"},
+    "attention_bias": {"default": False, "always": "raw.use_bias if raw.use_bias is not None else given"},
+    "num_local_experts": 64,
+    "mlp_layer_types": {"default": None, "always": f"given if {DOTS3_PLAINLY} else ['sparse' if k > 0 else 'dense' for k in {DOTS3_PYRAMID}]"},
+    "layer_experts": {"always": f"[{of_layer('num_local_experts', 'num_local_experts')} for i in range(num_hidden_layers)] if raw.per_layer_config is not None "
+                                f"else [num_local_experts for i in range(num_hidden_layers)] if {DOTS3_PLAINLY} else {DOTS3_PYRAMID}"},
+}
+DOTS3_WHISPER = {"d_model": "hidden_size", "encoder_attention_heads": "num_attention_heads", "encoder_layers": "num_hidden_layers", "encoder_ffn_dim": "intermediate_size", "num_mel_bins": "feature_size",
+                 "max_source_positions": "max_position_embeddings"}
+DOTS3_AUDIO = {"hidden_size": 1280, "num_attention_heads": 20, "num_hidden_layers": 32, "intermediate_size": 5120, "feature_size": 128, "max_position_embeddings": 6000}
+RULES["Dots3NoteAudioConfig"] = {
+    **{f: {"default": DOTS3_AUDIO[f], "always": f"raw.whisper_config[{n!r}] if raw.whisper_config is not None and {n!r} in raw.whisper_config else given"} for n, f in DOTS3_WHISPER.items()},
+    "adapter_input_size": {"default": 1280, "always": "raw.whisper_adapter_in_dim if raw.whisper_adapter_in_dim is not None else given"},
+    "adapter_out_dim": {"default": 5120, "always": "raw.whisper_adapter_out_dim if raw.whisper_adapter_out_dim is not None else raw.adapter_output_size if raw.adapter_output_size is not None else given"},
+}
+DOTS3 = {f: f"layer_{f}[layer_idx]" for f in DOTS3_GIVEN}
+HAND["Dots3NoteTextIndexer"] = {
+    "class": "Dots3NoteTextIndexer",
+    "arguments": ["q_lora_rank"],
+    "children": [
+        linear("wq_b", "q_lora_rank", "index_n_heads * index_head_dim", "False"),
+        linear("wk", "hidden_size", "index_head_dim", "False"),
+        {"name": "k_norm", "module": "LayerNorm", "with": {"normalized_shape": "index_head_dim"}},
+        linear("weights_proj", "hidden_size", "index_n_heads", "False"),
+    ],
 }
 HAND["Dots3NoteTextAttention"] = {
     "class": "Dots3NoteTextAttention",
     "arguments": ["layer_idx"],
     "children": [
-        linear("q_a_proj", "hidden_size", "q_lora_rank", "attention_bias"),
-        {"name": "q_a_layernorm", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "q_lora_rank"}},
-        linear("q_b_proj", "q_lora_rank", f"{HEADS} * (qk_nope_head_dim + qk_rope_head_dim)", "False"),
-        linear("kv_a_proj_with_mqa", "hidden_size", "kv_lora_rank + qk_rope_head_dim", "attention_bias"),
-        {"name": "kv_a_layernorm", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "kv_lora_rank"}},
-        linear("kv_b_proj", "kv_lora_rank", f"{HEADS} * (qk_nope_head_dim + v_head_dim)", "False"),
-        linear("o_proj", f"{HEADS} * v_head_dim", "hidden_size", "attention_bias"),
-        {"name": "k_rope_only_layernorm", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "qk_rope_head_dim"}},
-        linear("g_proj", "hidden_size", HEADS, "False"),
-        {"name": "indexer", "module": "@Dots3NoteTextIndexer", "if": "layer_types[layer_idx] == 'indexed_attention'"},
+        linear("q_a_proj", "hidden_size", DOTS3["q_lora_rank"], "attention_bias"),
+        {"name": "q_a_layernorm", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": DOTS3["q_lora_rank"]}},
+        linear("q_b_proj", DOTS3["q_lora_rank"], f"{DOTS3['num_attention_heads']} * ({DOTS3['qk_nope_head_dim']} + {DOTS3['qk_rope_head_dim']})", "False"),
+        linear("kv_a_proj_with_mqa", "hidden_size", f"{DOTS3['kv_lora_rank']} + {DOTS3['qk_rope_head_dim']}", "attention_bias"),
+        {"name": "kv_a_layernorm", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": DOTS3["kv_lora_rank"]}},
+        linear("kv_b_proj", DOTS3["kv_lora_rank"], f"{DOTS3['num_attention_heads']} * ({DOTS3['qk_nope_head_dim']} + {DOTS3['v_head_dim']})", "False"),
+        linear("o_proj", f"{DOTS3['num_attention_heads']} * {DOTS3['v_head_dim']}", "hidden_size", "attention_bias"),
+        {"name": "k_rope_only_layernorm", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": DOTS3["qk_rope_head_dim"]}},
+        linear("g_proj", "hidden_size", DOTS3["num_attention_heads"], "False"),
+        {"name": "indexer", "module": "@Dots3NoteTextIndexer", "with": {"q_lora_rank": DOTS3["q_lora_rank"]}, "if": "layer_types[layer_idx] == 'indexed_attention'"},
     ],
 }
 HAND["Dots3NoteVisionMoE"] = {
     "class": "Dots3NoteVisionMoE",
-    "tensors": [{"name": "e_score_correction_bias", "shape": ["num_local_experts"], "dtype": "float32", "buffer": True}],
-    "children": [{"name": "experts", "module": "@Dots3NoteExperts"}, {"name": "gate", "module": "@Dots3NoteVisionTopKRouter"}],
+    "arguments": ["layer_idx"],
+    "tensors": [{"name": "e_score_correction_bias", "shape": ["layer_experts[layer_idx]"], "dtype": "float32", "buffer": True}],
+    "children": [{"name": n, "module": m, "set": {"num_local_experts": "layer_experts[layer_idx]"}} for n, m in (("experts", "@Dots3NoteExperts"), ("gate", "@Dots3NoteVisionTopKRouter"))],
 }
 HAND["Dots3NoteVisionBlock"] = {
     "class": "Dots3NoteVisionBlock",
@@ -173,15 +319,17 @@ HAND["Dots3NoteVisionBlock"] = {
         {"name": "norm1", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "hidden_size"}},
         {"name": "attn", "module": "@Dots3NoteVisionAttention"},
         {"name": "norm2", "module": "@Dots3NoteRMSNorm", "with": {"hidden_size": "hidden_size"}},
-        {"name": "mlp", "module": "@Dots3NoteVisionMoE", "if": "mlp_layer_types[layer_idx] == 'sparse'"},
+        {"name": "mlp", "module": "@Dots3NoteVisionMoE", "with": {"layer_idx": "layer_idx"}, "if": "mlp_layer_types[layer_idx] == 'sparse'"},
         {"name": "mlp", "module": "@Dots3NoteVisionMLP", "if": "mlp_layer_types[layer_idx] != 'sparse'"},
     ],
 }
+DOTS3_FIRST = "[k for k in range(num_hidden_layers) if layer_types[k] == '{0}_attention'][0]"
+DOTS3_ROTARY = f"(int(layer_head_dim[{DOTS3_FIRST}] * (layer_qk_rope_head_dim[{DOTS3_FIRST}] / layer_head_dim[{DOTS3_FIRST}])) + 1) // 2"
 HAND["Dots3NoteTextRotaryEmbedding"] = {
     "class": "Dots3NoteTextRotaryEmbedding",
     "tensors": [
-        {"name": f"{t}_attention_{n}", "shape": ["qk_rope_head_dim // 2"], "dtype": "float32", "buffer": True, "persistent": False, "if": f"'{t}_attention' in layer_types"}
-        for t in ("indexed", "sliding") for n in ("inv_freq", "original_inv_freq")
+        {"name": f"{t}_attention_{n}", "shape": [DOTS3_ROTARY.format(t)], "dtype": "float32", "buffer": True, "persistent": False, "if": f"'{t}_attention' in layer_types"}
+        for t in ("full", "indexed", "sliding") for n in ("inv_freq", "original_inv_freq")
     ],
 }
 
@@ -405,8 +553,6 @@ for prefix, label_embedding in (("RTDetr", False), ("RTDetrV2", False), ("PPDocL
     HAND[prefix + "Model"] = detr_with_projections(prefix, label_embedding)
 
 # Extents of Gemma 4's layers that `per_layer_config` may change, as lists: the whole config has one value for each only.
-LAYER_OWN = "raw.per_layer_config[str(i)][{0!r}] if str(i) in raw.per_layer_config and {0!r} in raw.per_layer_config[str(i)] else {0}"
-LAYER_SETS = "[" + LAYER_OWN + " for i in range(num_hidden_layers)] if raw.per_layer_config is not None else [{1} for i in range(num_hidden_layers)]"
 GEMMA4_RULES = {
     "head_dim": 256,
     "layer_types": {
@@ -414,8 +560,8 @@ GEMMA4_RULES = {
         "always": "['sliding_attention' if (i + 1) % 6 != 0 and i < num_hidden_layers - 1 else 'full_attention' for i in range(num_hidden_layers)] if given is None "
                   "else given[0:len(given) - 1] + ['full_attention'] if len(given) > 0 else given",
     },
-    "layer_head_dims": {"always": LAYER_SETS.format("head_dim", "head_dim if layer_types[i] != 'full_attention' else raw.global_head_dim if raw.global_head_dim is not None else 512")},
-    "layer_key_value_heads": {"always": LAYER_SETS.format(
+    "layer_head_dims": {"always": in_layers("head_dim", "head_dim if layer_types[i] != 'full_attention' else raw.global_head_dim if raw.global_head_dim is not None else 512")},
+    "layer_key_value_heads": {"always": in_layers(
         "num_key_value_heads", "raw.num_global_key_value_heads if layer_types[i] == 'full_attention' and attention_k_eq_v and raw.num_global_key_value_heads is not None else num_key_value_heads")},
 }
 GEMMA4_HEAD, GEMMA4_PAIRS = "layer_head_dims[layer_idx]", "layer_key_value_heads[layer_idx] * layer_head_dims[layer_idx]"
@@ -458,5 +604,183 @@ HAND["Gemma4UnifiedModel"] = {
         {"name": "language_model", "auto": "AutoModel", "config": "text_config"},
         {"name": "embed_vision", "module": "@Gemma4UnifiedVisionEmbedder", "with": {"text_config": "text_config"}, "config": "vision_config", "if": "vision_config is not None"},
         {"name": "embed_audio", "module": "@Gemma4UnifiedMultimodalEmbedder", "with": {"text_config": "text_config"}, "config": "audio_config", "if": "audio_config is not None"},
+    ],
+}
+
+WAV_PERIOD = "(num_residual_layers + 2)"
+WAV_INNER = f"0 < i <= len(upsampling_ratios) * {WAV_PERIOD}"
+WAV_STAGE, WAV_PLACE, WAV_END = f"((i - 1) // {WAV_PERIOD})", f"(i - 1) % {WAV_PERIOD}", f"i == len(upsampling_ratios) * {WAV_PERIOD}"
+WAV_DOWN, WAV_WIDTH, WAV_WIDEST = f"upsampling_ratios[len(upsampling_ratios) - 1 - {WAV_STAGE}]", f"num_filters * 2 ** {WAV_STAGE}", "num_filters * 2 ** len(upsampling_ratios)"
+wav_convolution = lambda inside, outside, kernel, more: {
+    "module": "@WavTokenizerConv1d", "with": {"in_channels": inside, "out_channels": outside, "kernel_size": kernel, "stride": 1, "dilation": 1, **more}}
+HAND["WavTokenizerEncoder"] = {
+    "class": "WavTokenizerEncoder",
+    "children": rhythm(
+        f"len(upsampling_ratios) * {WAV_PERIOD} + 4",
+        [{**wav_convolution("audio_channels", "num_filters", "kernel_size", {}), "if": "i == 0"}],
+        [
+            {"module": "@WavTokenizerResnetBlock", "with": {"dim": WAV_WIDTH, "dilations": f"[dilation_growth_rate ** ({WAV_PLACE}), 1]"}, "if": f"{WAV_INNER} and {WAV_PLACE} < num_residual_layers"},
+            {"module": "ELU", "if": f"{WAV_INNER} and {WAV_PLACE} == num_residual_layers or {WAV_END} + 2"},
+            {**wav_convolution(WAV_WIDTH, f"{WAV_WIDTH} * 2", f"{WAV_DOWN} * 2", {"stride": WAV_DOWN}), "if": f"{WAV_INNER} and {WAV_PLACE} == num_residual_layers + 1"},
+            {"module": "@WavTokenizerLSTM", "with": {"dimension": WAV_WIDEST}, "if": f"{WAV_END} + 1"},
+        ],
+        [{**wav_convolution(WAV_WIDEST, "hidden_size", "last_kernel_size", {}), "if": f"{WAV_END} + 3"}],
+    ),
+}
+RULES["WavTokenizerConfig"] = RULES["WavTokenizerEncoderConfig"] = {
+    "n_fft": {"always": "4 * " + " * ".join(f"(upsampling_ratios[{k}] if len(upsampling_ratios) > {k} else 1)" for k in range(8))},
+}
+HAND["WavTokenizerModel"] = {
+    "class": "WavTokenizerModel",
+    "children": [
+        {"name": "encoder_model", "module": "@WavTokenizerEncoderModel", "config": "encoder_config"},
+        {"name": "backbone", "module": "@WavTokenizerVocosBackbone"},
+        {"name": "head", "module": "@WavTokenizerISTFTHead"},
+    ],
+}
+
+# The vocoders of Qwen's omni models.
+VGAN = "Qwen2_5Omni"
+HAND[VGAN + "AntiAliasedActivation1d"] = {
+    "class": VGAN + "AntiAliasedActivation1d",
+    "arguments": ["in_features"],
+    "children": [
+        {"name": "act", "module": f"@{VGAN}SnakeBeta", "with": {"in_features": "in_features"}},
+        *({"name": n.lower(), "module": {"class": f"{VGAN}{n}1d", "tensors": [{"name": "filter", "shape": [1, 1, 12], "dtype": "float32", "buffer": True, "persistent": False}]}} for n in ("UpSample", "DownSample")),
+    ],
+}
+vgan_convolution = lambda k, dilation: {
+    "name": str(k), "module": "Conv1d",
+    "with": {"in_channels": "channels", "out_channels": "channels", "kernel_size": "kernel_size", "stride": 1, "padding": f"int((kernel_size * {dilation} - {dilation}) / 2)", "dilation": dilation}}
+HAND[VGAN + "AMPBlock"] = {
+    "class": VGAN + "AMPBlock",
+    "arguments": ["channels", "kernel_size", "dilation"],
+    "children": [
+        {"name": "convs1", "module": {"class": "ModuleList", "children": [vgan_convolution(k, f"dilation[{k}]") for k in range(3)]}},
+        {"name": "convs2", "module": {"class": "ModuleList", "children": [vgan_convolution(k, "1") for k in range(3)]}},
+        {"name": "activations", "repeat": 6, "module": f"@{VGAN}AntiAliasedActivation1d", "with": {"in_features": "channels"}},
+    ],
+}
+RULES[VGAN + "TextConfig"] = {"head_dim": {"expression": "hidden_size // num_attention_heads"}}
+HAND[VGAN + "Attention"] = {
+    "class": VGAN + "Attention",
+    "children": [
+        linear("q_proj", "hidden_size", "num_attention_heads * head_dim", "True"),
+        *(linear(n, "hidden_size", "num_key_value_heads * head_dim", "True") for n in ("k_proj", "v_proj")),
+        linear("o_proj", "num_attention_heads * head_dim", "hidden_size", "False"),
+    ],
+}
+HAND[VGAN + "RotaryEmbedding"] = {
+    "class": VGAN + "RotaryEmbedding",
+    "tensors": [{"name": n, "shape": ["(head_dim + 1) // 2"], "dtype": "float32", "buffer": True, "persistent": False} for n in ("inv_freq", "original_inv_freq")],
+}
+VGAN_LAYERS, VGAN_BLOCKS = "min(len(upsample_rates), len(upsample_kernel_sizes))", "min(len(resblock_kernel_sizes), len(resblock_dilation_sizes))"
+HAND[VGAN + "Token2WavBigVGANModel"] = {
+    "class": VGAN + "Token2WavBigVGANModel",
+    "children": [
+        {"name": "conv_pre", "module": "Conv1d", "with": {"in_channels": "mel_dim", "out_channels": "upsample_initial_channel", "kernel_size": 7, "stride": 1, "padding": 3}},
+        {"name": "ups", "repeat": VGAN_LAYERS, "index": "i", "module": {"class": "ModuleList", "children": [{
+            "name": "0", "module": "ConvTranspose1d",
+            "with": {"in_channels": "upsample_initial_channel // 2 ** i", "out_channels": "upsample_initial_channel // 2 ** (i + 1)", "kernel_size": "upsample_kernel_sizes[i]", "stride": "upsample_rates[i]",
+                     "padding": "(upsample_kernel_sizes[i] - upsample_rates[i]) // 2"}}]}},
+        {"name": "resblocks", "repeat": f"len(upsample_rates) * {VGAN_BLOCKS}", "index": "i", "module": f"@{VGAN}AMPBlock",
+         "with": {"channels": f"upsample_initial_channel // 2 ** (i // {VGAN_BLOCKS} + 1)", "kernel_size": f"resblock_kernel_sizes[i % {VGAN_BLOCKS}]", "dilation": f"resblock_dilation_sizes[i % {VGAN_BLOCKS}]"}},
+        {"name": "activation_post", "module": f"@{VGAN}AntiAliasedActivation1d", "with": {"in_features": "upsample_initial_channel // 2 ** len(upsample_rates)"}},
+        {"name": "conv_post", "module": "Conv1d",
+         "with": {"in_channels": "upsample_initial_channel // 2 ** len(upsample_rates)", "out_channels": 1, "kernel_size": 7, "stride": 1, "padding": 3, "bias": "False"}},
+    ],
+}
+OMNI = "Qwen3OmniMoe"
+RULES[OMNI + "Code2WavConfig"] = {"head_dim": {"expression": "hidden_size // num_attention_heads"}}
+HAND[OMNI + "RotaryEmbedding"] = {
+    "class": OMNI + "RotaryEmbedding",
+    "tensors": [{"name": n, "shape": ["(head_dim + 1) // 2"], "dtype": "float32", "buffer": True, "persistent": False} for n in ("inv_freq", "original_inv_freq")],
+}
+omni_convolution = lambda inside, outside: {"module": f"@{OMNI}CausalConvNet", "with": {"in_channels": inside, "out_channels": outside, "kernel_size": 7, "dilation": 1, "stride": 1, "groups": 1}}
+HAND[OMNI + "Code2WavDecoderBlock"] = {
+    "class": OMNI + "Code2WavDecoderBlock",
+    "arguments": ["layer_idx"],
+    "children": [{"name": "block", "module": {"class": "ModuleList", "children": [
+        {"name": "0", "module": f"@{OMNI}SnakeBeta", "with": {"in_features": "decoder_dim // 2 ** layer_idx"}},
+        {"name": "1", "module": f"@{OMNI}CausalTransConvNet",
+         "with": {"in_channels": "decoder_dim // 2 ** layer_idx", "out_channels": "decoder_dim // 2 ** (layer_idx + 1)", "kernel_size": "2 * upsample_rates[layer_idx]", "stride": "upsample_rates[layer_idx]"}},
+        *({"name": str(k + 2), "module": f"@{OMNI}Code2WavDecoderResidualUnit", "with": {"dim": "decoder_dim // 2 ** (layer_idx + 1)", "dilation": 3 ** k}} for k in range(3)),
+    ]}}],
+}
+HAND[OMNI + "Code2Wav"] = {
+    "class": OMNI + "Code2Wav",
+    "tensors": [{"name": "code_offset", "shape": [1, "num_quantizers", 1], "dtype": "int64", "buffer": True, "persistent": False}],
+    "children": [
+        {"name": "pre_transformer", "module": f"@{OMNI}Code2WavTransformerModel"},
+        {"name": "code_embedding", "module": "Embedding", "with": {"num_embeddings": "codebook_size * num_quantizers", "embedding_dim": "hidden_size"}},
+        {"name": "upsample", "repeat": "len(upsampling_ratios)", "index": "i", "module": {"class": "ModuleList", "children": [
+            {"name": "0", "module": f"@{OMNI}CausalTransConvNet",
+             "with": {"in_channels": "hidden_size", "out_channels": "hidden_size", "kernel_size": "upsampling_ratios[i]", "stride": "upsampling_ratios[i]"}},
+            {"name": "1", "module": f"@{OMNI}ConvNeXtBlock", "with": {"dim": "hidden_size"}},
+        ]}},
+        *({"name": "decoder", "repeat": "len(upsample_rates) + 3", "index": "i", **entry} for entry in (
+            {**omni_convolution("hidden_size", "decoder_dim"), "if": "i == 0"},
+            {"module": f"@{OMNI}Code2WavDecoderBlock", "with": {"layer_idx": "i - 1"}, "if": "0 < i <= len(upsample_rates)"},
+            {"module": f"@{OMNI}SnakeBeta", "with": {"in_features": "decoder_dim // 2 ** len(upsample_rates)"}, "if": "i == len(upsample_rates) + 1"},
+            {**omni_convolution("decoder_dim // 2 ** len(upsample_rates)", "1"), "if": "i == len(upsample_rates) + 2"},
+        )),
+    ],
+}
+
+# ESMFold keeps its language model in half precision unless told otherwise.
+FOLD = "esmfold_config.trunk"
+HAND["EsmForProteinFolding"] = {
+    "class": "EsmForProteinFolding",
+    "tensors": [{"name": "esm_s_combine", "shape": ["num_hidden_layers + 1"]}, {"name": "af2_to_esm", "shape": [22], "dtype": "int64", "buffer": True}],
+    "children": [
+        {"name": "esm", "module": "@EsmModel", "with": {"add_pooling_layer": "False"}, "dtype": "float16", "if": "esmfold_config.fp16_esm"},
+        {"name": "esm", "module": "@EsmModel", "with": {"add_pooling_layer": "False"}, "if": "not esmfold_config.fp16_esm"},
+        {"name": "esm_s_mlp", "module": {"class": "Sequential", "children": [
+            {"name": "0", "module": "LayerNorm", "with": {"normalized_shape": "hidden_size"}},
+            linear("1", "hidden_size", FOLD + ".sequence_state_dim", "True"), {"name": "2", "module": "ReLU"},
+            linear("3", FOLD + ".sequence_state_dim", FOLD + ".sequence_state_dim", "True")]}},
+        {"name": "embedding", "module": "Embedding", "with": {"num_embeddings": 23, "embedding_dim": FOLD + ".sequence_state_dim"}, "if": "esmfold_config.embed_aa"},
+        {"name": "trunk", "module": "@EsmFoldingTrunk", "config": FOLD},
+        linear("distogram_head", FOLD + ".pairwise_state_dim", 64, "True"), linear("ptm_head", FOLD + ".pairwise_state_dim", 64, "True"), linear("lm_head", FOLD + ".sequence_state_dim", 23, "True"),
+        {"name": "lddt_head", "module": {"class": "Sequential", "children": [
+            {"name": "0", "module": "LayerNorm", "with": {"normalized_shape": FOLD + ".structure_module.sequence_dim"}},
+            linear("1", FOLD + ".structure_module.sequence_dim", "esmfold_config.lddt_head_hid_dim", "True"),
+            linear("2", "esmfold_config.lddt_head_hid_dim", "esmfold_config.lddt_head_hid_dim", "True"), linear("3", "esmfold_config.lddt_head_hid_dim", 1850, "True")]}},
+    ],
+}
+
+# Wrapped models of timm.
+RULES["TimmWrapperConfig"] = {
+    **wrapped.RULES,
+    "architecture": "resnet50",
+    "num_labels": {"always": "raw.num_classes if raw.num_classes is not None else raw.num_labels if raw.num_labels is not None else len(raw.label_names) if raw.label_names is not None else 2"},
+}
+RULES["Gemma3nTextConfig"] = {
+    "intermediate_size": {"default": 16384, "always": "given if is_list(given) else [given for i in range(num_hidden_layers)]"},
+    # Where more layers share than there are, as the reference counts it: the last of each type among the first ones does not.
+    "kv_sharing_modes": {"always": f"[None if i < {SHARED_FROM} or {SHARED_FROM} < 0 and i < num_hidden_layers + {SHARED_FROM} and layer_types[i] not in layer_types[i + 1:num_hidden_layers + {SHARED_FROM}] "
+                                   "else 'reuse' for i in range(num_hidden_layers)]"},
+}
+RULES["Gemma3nVisionConfig"] = {**wrapped.RULES, "architecture": "mobilenetv5_300m_enc"}
+HAND["TimmWrapperModel"] = wrapped.wrapper("TimmWrapperModel", "0")
+HAND["TimmWrapperForImageClassification"] = wrapped.wrapper("TimmWrapperForImageClassification", "num_labels")
+HAND["Gemma3nModel"] = {
+    "class": "Gemma3nModel",
+    "children": [
+        {"name": "vision_tower", "module": "@TimmWrapperModel", "config": "vision_config"},
+        {"name": "language_model", "auto": "AutoModel", "config": "text_config"},
+        {"name": "audio_tower", "auto": "AutoModel", "config": "audio_config"},
+        {"name": "embed_vision", "module": "@Gemma3nMultimodalEmbedder", "config": "vision_config", "with": {"text_config": "text_config"}},
+        {"name": "embed_audio", "module": "@Gemma3nMultimodalEmbedder", "config": "audio_config", "with": {"text_config": "text_config"}},
+    ],
+}
+HAND["Gemma3nMultimodalEmbedder"] = {
+    "class": "Gemma3nMultimodalEmbedder",
+    "arguments": ["text_config"],
+    "children": [
+        {"name": "embedding", "module": "Embedding", "with": {"num_embeddings": "vocab_size", "embedding_dim": "hidden_size"}},
+        *({"name": n, "module": "@Gemma3nRMSNorm", "with": {"dim": "hidden_size"}} for n in ("hard_embedding_norm", "soft_embedding_norm")),
+        linear("embedding_projection", "hidden_size", "text_config.hidden_size", "False"),
+        {"name": "embedding_post_projection_norm", "module": "@Gemma3nRMSNorm", "with": {"dim": "text_config.hidden_size", "with_scale": "False"}},
     ],
 }

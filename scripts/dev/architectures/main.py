@@ -227,10 +227,6 @@ def write(options):
             if "file" in found:
                 files[folder], found_of[folder] = found["file"], found
                 break
-    hand = os.path.join(os.path.dirname(os.path.abspath(__file__)), "by-hand")
-    for name in sorted(os.listdir(hand)):  # whole families that the reference alone cannot build
-        files[name.removesuffix(".json")] = json.load(open(os.path.join(hand, name)))
-        found_of.pop(name.removesuffix(".json"), None)
     for folder, found in found_of.items():
         covered[folder] = outline_unproven(found, trusted)
     without_objects(files)

@@ -127,8 +127,9 @@ def prove_class(data, file, cls, config_class, key, sampler, bases, configs, str
         raw = json.loads(json.dumps(plain(sampler.last)))
         raw = {k: v for k, v in raw.items()}
         raw.setdefault("model_type", config_class.model_type)
+        raw.setdefault("dtype", "bfloat16")  # as it is built
         try:
-            saved = json.loads(sampler.make(changes).to_json_string(use_diff=False))
+            saved = {**json.loads(sampler.make(changes).to_json_string(use_diff=False)), "dtype": "bfloat16"}
         except Exception:
             saved = None
         tried += 1

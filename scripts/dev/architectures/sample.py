@@ -148,6 +148,18 @@ class Sampler:
         self.small = dict(self.base)
         return config
 
+    def read_more(self, seeds):
+        """Nested configs that only some configs have."""
+        for seed in seeds:
+            try:
+                config = self.config_class(**copy.deepcopy(seed))
+            except Exception:
+                continue
+            for name, value in config.__dict__.items():
+                if trace.is_config(value) and (name,) not in self.nested_types and not name.startswith("_"):
+                    self.nested_types[(name,)] = getattr(value, "model_type", None)
+                    self.read(value, (name,))
+
     def read(self, config, path):
         hints = {}
         for owner in reversed(type(config).__mro__):

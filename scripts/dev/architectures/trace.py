@@ -523,6 +523,8 @@ def _bind(cls, module, args, kwargs):
     signature = _signature(cls)
     # a constructor of *args and **kwargs that passes on all but a few of its own
     own = {} if signature is None or _is_own(cls) else {k: v for k, v in kwargs.items() if k not in signature.parameters}
+    if issubclass(cls, nn.RNNBase):  # whose constructor has the kind in front
+        args = (cls.__name__, *args)
     try:
         bound = signature.bind(module, *args, **{k: v for k, v in kwargs.items() if k not in own})
     except Exception:
