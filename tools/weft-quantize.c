@@ -66,7 +66,7 @@ const WeftCommandEntry weft_quantize_command = {
   .summary = "Write a checkpoint with its dense weights packed",
   .description =
       "IN is a checkpoint folder or one file. Weights of linear layers are packed, and stacked experts: tensors of two axes whose names end in "
-      "`weight`, and of three axes with `experts` in their names. Modules called like an embedding or a norm (the last part of the path has `embed` "
+      "`weight`, and of three axes with `experts` in their names (FP8 also takes others of `weight`, if they have 16 columns or more and no `conv` in the name). Modules called like an embedding or a norm (the last part of the path has `embed` "
       "or `norm` in it, or is wte, wpe or shared) stay dense, and so do heads and routers, or what --keep says in place of these: lm_head, head, "
       "embed_out, score, classifier, qa_outputs, router, mlp.gate, block_sparse_moe.gate. Convolutions, biases and empty tensors stay dense. `weft "
       "convert --quantize` does the same; where it knows the model, classes of modules tell which ones are linear. The config of the output tells the "

@@ -15,6 +15,8 @@
 #define ROLE_INPUT_SCALE "input_scale"
 #define FP4_CODES_PER_BYTE 2
 #define E4M3_MAX 448
+/* Of a matrix of a stack. */
+#define LEAST_COLUMNS 16
 
 typedef struct
 {
@@ -435,6 +437,19 @@ quantize_rows (WeftPackedWeight *weight, GError **error)
   return set_parts (weight, codes, ROLE_WEIGHT_SCALE, scales);
 }
 
+/* What all methods take, and stacked matrices that are not called experts. Kernels of convolutions have three axes as well: they
+ * are short, and called so. */
+static gboolean
+weft_fp8_quantizer_is_eligible (WeftQuantizerBase *base, WeftPackedWeight *weight)
+{
+  WeftTensor *dense = weft_packed_weight_get_dense (weight);
+  const gchar *name = weft_packed_weight_get_name (weight);
+
+  return WEFT_QUANTIZER_BASE_CLASS (weft_fp8_quantizer_parent_class)->is_eligible (base, weight)
+         || (weft_tensor_get_rank (dense) == 3 && g_str_has_suffix (name, "weight")
+             && strstr (name, "conv") == NULL && weft_tensor_get_dim (dense, 2) >= LEAST_COLUMNS);
+}
+
 static gboolean
 weft_fp8_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
 {
@@ -474,6 +489,7 @@ weft_fp8_quantizer_class_init (WeftFp8QuantizerClass *klass)
   klass->parent_class.configure = weft_fp8_quantizer_configure;
   klass->parent_class.describe = weft_fp8_quantizer_describe;
   klass->parent_class.dequantize = weft_fp8_quantizer_dequantize;
+  klass->parent_class.is_eligible = weft_fp8_quantizer_is_eligible;
   klass->parent_class.quantize = weft_fp8_quantizer_quantize;
   klass->parent_class.dup_config = weft_fp8_quantizer_dup_config;
 }
