@@ -118,6 +118,9 @@ TRAPS = {
         {"quant_method": "awq", "bits": 4, "group_size": 1, "version": "gemm"},
         {"a.qweight": pack("I32", [1, 1], [0x76543210]), "a.qzeros": pack("I32", [1, 1], [0]), "a.scales": pack("F16", [1, 8], [1] * 8)},
         [0, 4, 1, 5, 2, 6, 3, 7]),
+    "what the config says of one module: MLX": (
+        {"quant_method": "mlx", "bits": 4, "group_size": 8, "a": {"bits": 8, "group_size": 4}},
+        {"a.weight": pack("U32", [1, 1], [0x04030201]), "a.scales": floats([1, 1], 2), "a.biases": floats([1, 1], 1)}, [3, 5, 7, 9]),
     "rows of a byte: BitNet": (
         {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"},
         {"a.weight": pack("U8", [2, 1], [0b01101000, 0b10010001])}, [-1, 0, 1, -1, 1, 0, 0, 1]),
@@ -242,6 +245,21 @@ CONTRADICTIONS = {
     "compressed-tensors: a format that is no group's": (
         {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {}},
         {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 8])}, "a.weight"),
+    "compressed-tensors: a format that nobody knows": (
+        group("marlin-24", 4, "int", "channel"),
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 8])}, "'marlin-24' is not known"),
+    "compressed-tensors: no zero points of what is not symmetric": (
+        group("pack-quantized", 4, "int", "channel", is_symmetric=False),
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 8])}, "no zero points"),
+    "gptq: words that are numbers": (gptq("gptq", 7)[0], {**gptq("gptq", 7)[1], "a.qweight": floats([1, 8], *range(8))}, "found F32"),
+    "bitsandbytes: magnitudes that are codes, and nobody says so": (
+        {"quant_method": "bitsandbytes", "load_in_4bit": True},
+        {"a.weight": pack("U8", [2, 1], [0xF0, 0x7C]), "a.weight.absmax": pack("U8", [1], [1]), "a.weight.quant_map": floats([16], *NF4_MAP),
+         "a.weight.nested_absmax": floats([1], 1), "a.weight.nested_quant_map": floats([256], *range(256)),
+         "a.weight.quant_state.bitsandbytes__nf4": pack("U8", [len(NF4_STATE)], NF4_STATE)}, "found only nested_absmax"),
+    "mlx: bits of one module": (
+        {"group_size": 32, "bits": 4, "quant_method": "mlx", "a": {"bits": 9}},
+        {"a.weight": pack("U32", [1, 4], [0] * 4), "a.scales": floats([1, 1], 1), "a.biases": floats([1, 1], 0)}, "says of 'a'"),
     "modelopt: scales of other groups": (
         {"quant_method": "modelopt", "quant_algo": "NVFP4"}, {**MODELOPT, "a.weight_scale": pack("F8_E4M3", [1, 3], [0x48] * 3)}, "a.weight"),
     "modelopt: an algorithm that nobody knows": ({"quant_method": "modelopt", "quant_algo": "NVFP5"}, MODELOPT, "NVFP5"),

@@ -100,6 +100,14 @@ lookup_int (JsonNode *root, const gchar *name)
 }
 
 static gboolean
+is_number (JsonNode *node)
+{
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node)
+         && (json_node_get_value_type (node) == G_TYPE_INT64
+             || json_node_get_value_type (node) == G_TYPE_DOUBLE);
+}
+
+static gboolean
 state_parse (State *state, JsonNode *root, GError **error)
 {
   JsonNode *shape = weft_json_lookup (root, "shape");
@@ -124,13 +132,15 @@ state_parse (State *state, JsonNode *root, GError **error)
   state->block = lookup_int (root, "blocksize");
   state->nested_block = lookup_int (root, "nested_blocksize");
   state->is_nested = state->nested_block != 0;
-  state->nested_offset = offset != NULL && JSON_NODE_HOLDS_VALUE (offset) ? json_node_get_double (offset) : 0;
-  if (rank > 0 && rank <= WEFT_MAX_RANK && state->block > 0 && state->nested_block >= 0
+  state->nested_offset = is_number (offset) ? json_node_get_double (offset) : 0;
+  if (rank > 0 && (!state->is_nested || is_number (offset)) && rank <= WEFT_MAX_RANK && state->block > 0
+      && state->nested_block >= 0
       && (state->dtype == WEFT_DTYPE_F32 || state->dtype == WEFT_DTYPE_F16
           || state->dtype == WEFT_DTYPE_BF16))
     return weft_shape_init (&state->shape, extents, rank, error);
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
-               "quant_state needs 'shape', 'blocksize' and a floating 'dtype'");
+  g_set_error (
+      error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+      "quant_state needs 'shape', 'blocksize' and a floating 'dtype', and nested_offset where there is nested_blocksize");
   return FALSE;
 }
 
@@ -171,6 +181,15 @@ describe_4_bit (WeftPackedWeight *weight, GError **error)
       || weft_packed_weight_require_tensor (weight, ROLE_ABSMAX, error) == NULL
       || weft_packed_weight_require_tensor (weight, ROLE_QUANT_MAP, error) == NULL)
     return FALSE;
+  if (state.is_nested != (weft_packed_weight_get_tensor (weight, ROLE_NESTED_ABSMAX) != NULL))
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+          "'%s': its quant_state and its companions do not agree: expected both nested_blocksize and "
+          "nested_absmax, or neither, found only %s",
+          weft_packed_weight_get_name (weight), state.is_nested ? "nested_blocksize" : "nested_absmax");
+      return FALSE;
+    }
   if (state.is_nested
       && (weft_packed_weight_require_tensor (weight, ROLE_NESTED_ABSMAX, error) == NULL
           || weft_packed_weight_require_tensor (weight, ROLE_NESTED_QUANT_MAP, error) == NULL))

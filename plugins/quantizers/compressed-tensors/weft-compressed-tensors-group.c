@@ -168,6 +168,19 @@ static const struct
   { "mxfp8-quantized", FALSE, 8, 8, 32 },
 };
 
+/* One that nobody knows could be packed in any way. Without a name, and under the names that older files have, the tensors
+ * tell. */
+static gboolean
+is_known_format (const gchar *format)
+{
+  static const gchar *const others[] = { "compressed", "dense", "naive-quantized", "mixed-precision", NULL };
+
+  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
+    if (g_str_equal (format, formats[i].name))
+      return TRUE;
+  return g_strv_contains (others, format);
+}
+
 static gboolean
 check_format (const WeftCtGroup *group, GError **error)
 {
@@ -321,6 +334,12 @@ weft_ct_groups_read (WeftQuantizationConfig *config, GError **error)
       if (group == NULL)
         return NULL;
       g_ptr_array_add (groups, group);
+      if (is_known_format (group->format))
+        continue;
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+                   "config group '%s': the format '%s' is not known", (const gchar *) link->data,
+                   group->format);
+      return NULL;
     }
   return g_steal_pointer (&groups);
 }

@@ -207,6 +207,9 @@ describe_codes (WeftCompressedTensors *self, WeftPackedWeight *weight, gboolean 
                    error);
   if (!check_scale_dtype (weight, &description, error))
     return FALSE;
+  if (!description.group->is_symmetric && weft_packed_weight_get_tensor (weight, ROLE_ZERO_POINT) == NULL)
+    return refuse (weight, WEFT_ERROR_FORMAT,
+                   "it has no zero points, and its config group says that it is not symmetric", error);
   if (is_packed && !describe_words (weight, &description, error))
     return FALSE;
   if (!is_packed)

@@ -139,6 +139,19 @@ find_zero_point_offset (WeftGptq *self, WeftPackedWeight *weight, gint *offset, 
   return FALSE;
 }
 
+/* Words of another type would be read by their bits. */
+static gboolean
+check_words (WeftPackedWeight *weight, const gchar *role, GError **error)
+{
+  WeftDtype dtype = weft_tensor_get_dtype (weft_packed_weight_get_tensor (weight, role));
+
+  if (dtype == WEFT_DTYPE_I32)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "'%s': expected its %s in words of I32, found %s",
+               weft_packed_weight_get_name (weight), role, weft_dtype_get_name (dtype));
+  return FALSE;
+}
+
 static gboolean
 weft_gptq_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
 {
@@ -150,6 +163,8 @@ weft_gptq_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **
   gint offset;
 
   if (scales == NULL || weft_packed_weight_require_tensor (weight, ROLE_ZERO_POINT, error) == NULL)
+    return FALSE;
+  if (!check_words (weight, WEFT_ROLE_CODES, error) || !check_words (weight, ROLE_ZERO_POINT, error))
     return FALSE;
   if (weft_tensor_get_rank (words) != 2 || weft_tensor_get_rank (scales) != 2
       || weft_tensor_get_dim (words, 1) != weft_tensor_get_dim (scales, 1))

@@ -61,17 +61,52 @@ weft_mlx_configure (WeftQuantizerBase *base, WeftQuantizationConfig *config, GEr
   return FALSE;
 }
 
+typedef struct
+{
+  gint64 bits;
+  gint64 group_size;
+} Widths;
+
+/* Those of the config, or what a member of it under the path of a module says for that one. */
+static gboolean
+read_widths (WeftMlx *self, WeftPackedWeight *weight, Widths *widths, GError **error)
+{
+  JsonNode *root =
+      weft_quantization_config_get_node (weft_quantizer_base_get_config (&self->parent_instance));
+  g_autofree gchar *module = weft_packed_weight_dup_module_path (weight);
+  JsonNode *own = root != NULL ? json_object_get_member (json_node_get_object (root), module) : NULL;
+  JsonObject *object = own != NULL && JSON_NODE_HOLDS_OBJECT (own) ? json_node_get_object (own) : NULL;
+
+  widths->bits = self->bits;
+  widths->group_size = self->group_size;
+  if (object == NULL)
+    return TRUE;
+  widths->bits = json_object_get_int_member_with_default (object, "bits", self->bits);
+  widths->group_size = json_object_get_int_member_with_default (object, "group_size", self->group_size);
+  if (widths->bits >= 2 && widths->bits <= 8 && widths->group_size > 0
+      && g_str_equal (json_object_get_string_member_with_default (object, "mode", "affine"), "affine"))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
+               "the config says of '%s' what is not mode 'affine' with 2 to 8 bits and groups of 1 and more",
+               module);
+  return FALSE;
+}
+
 static gboolean
 weft_mlx_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
 {
   WeftMlx *self = (WeftMlx *) base;
   WeftTensor *words = weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES);
   WeftShape shape = *weft_tensor_get_shape (words);
-  g_autofree gchar *scheme = g_strdup_printf ("affine int%" G_GINT64_FORMAT, self->bits);
+  g_autofree gchar *scheme = NULL;
   WeftTensor *scales;
+  Widths widths;
 
   if (weft_tensor_get_dtype (words) != WEFT_DTYPE_U32)
     return TRUE;
+  if (!read_widths (self, weight, &widths, error))
+    return FALSE;
+  scheme = g_strdup_printf ("affine int%" G_GINT64_FORMAT, widths.bits);
   scales = weft_packed_weight_require_tensor (weight, ROLE_SCALE, error);
   if (scales == NULL || weft_packed_weight_require_tensor (weight, ROLE_BIAS, error) == NULL)
     return FALSE;
@@ -81,22 +116,22 @@ weft_mlx_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **e
                    weft_packed_weight_get_name (weight));
       return FALSE;
     }
-  shape.dims[shape.rank - 1] /= self->bits;
-  if (shape.dims[shape.rank - 1] % self->group_size != 0)
+  shape.dims[shape.rank - 1] /= widths.bits;
+  if (shape.dims[shape.rank - 1] % widths.group_size != 0)
     {
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
                    "'%s': %" G_GINT64_FORMAT " columns of %" G_GINT64_FORMAT
                    " bits are not whole groups of %" G_GINT64_FORMAT ", as the config has them",
-                   weft_packed_weight_get_name (weight), shape.dims[shape.rank - 1], self->bits,
-                   self->group_size);
+                   weft_packed_weight_get_name (weight), shape.dims[shape.rank - 1], widths.bits,
+                   widths.group_size);
       return FALSE;
     }
   return weft_packed_weight_set_packed (weight, scheme, shape.dims, shape.rank,
                                         weft_tensor_get_dtype (scales), error)
-         && (32 % self->bits != 0
-             || weft_packed_weight_set_block (weight, WEFT_ROLE_CODES, 1, 32 / self->bits, error))
-         && weft_packed_weight_set_block (weight, ROLE_SCALE, 1, self->group_size, error)
-         && weft_packed_weight_set_block (weight, ROLE_BIAS, 1, self->group_size, error);
+         && (32 % widths.bits != 0
+             || weft_packed_weight_set_block (weight, WEFT_ROLE_CODES, 1, 32 / widths.bits, error))
+         && weft_packed_weight_set_block (weight, ROLE_SCALE, 1, widths.group_size, error)
+         && weft_packed_weight_set_block (weight, ROLE_BIAS, 1, widths.group_size, error);
 }
 
 /* Values are rounded to the dtype of the scales first. */
@@ -106,14 +141,17 @@ weft_mlx_dequantize (WeftQuantizerBase *base, WeftPackedWeight *weight, WeftDtyp
   WeftMlx *self = (WeftMlx *) base;
   const WeftShape *shape = weft_packed_weight_get_shape (weight);
   WeftTensor *scales = weft_packed_weight_get_tensor (weight, ROLE_SCALE);
-  g_autoptr (WeftTensor) codes =
-      weft_tensor_unpack (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES), (guint) self->bits,
-                          WEFT_BIT_ORDER_DENSE, -1, shape->dims[shape->rank - 1], error);
+  g_autoptr (WeftTensor) codes = NULL;
   g_autoptr (WeftTensor) values = NULL;
+  Widths widths;
 
+  if (!read_widths (self, weight, &widths, error))
+    return NULL;
+  codes = weft_tensor_unpack (weft_packed_weight_get_tensor (weight, WEFT_ROLE_CODES), (guint) widths.bits,
+                              WEFT_BIT_ORDER_DENSE, -1, shape->dims[shape->rank - 1], error);
   if (codes != NULL)
     values = weft_tensor_dequantize_affine (codes, scales, weft_packed_weight_get_tensor (weight, ROLE_BIAS),
-                                            (gint64[]){ 1, self->group_size }, 2,
+                                            (gint64[]){ 1, widths.group_size }, 2,
                                             weft_tensor_get_dtype (scales), error);
   return values != NULL ? weft_tensor_cast (values, dtype, error) : NULL;
 }
