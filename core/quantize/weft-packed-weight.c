@@ -398,8 +398,9 @@ weft_packed_weight_set_block (WeftPackedWeight *self, const gchar *role, gint64 
     return TRUE;
   expected_text = weft_shape_to_string (&expected);
   found_text = weft_shape_to_string (weft_tensor_get_shape (part->tensor));
-  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "the %s of '%s' has shape %s, the config asks for %s",
-               role, self->name, found_text, expected_text);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+               "'%s': expected its %s to have shape %s, as the config says, found %s", self->name, role,
+               expected_text, found_text);
   return FALSE;
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/weft-json.h"
 #include "plugin/weft-plugin-registry.h"
 #include "quantize/weft-finite-private.h"
 #include "quantize/weft-packed-weight-private.h"
@@ -948,14 +949,25 @@ weft_quantizer_measure (WeftQuantizer *self, WeftPackedWeight *weight, gdouble *
  * @error: return location
  *
  * Returns: (transfer full): the `quantization_config` of the output, as JSON text
- * Errors: those of the method, after its name
+ * Errors: those of the method, after its name; %WEFT_ERROR_PLUGIN_CONTRACT if it returns what is no JSON object
  * Since: 1.0
  */
 gchar *
 weft_quantizer_dup_config (WeftQuantizer *self, const gchar *const *skipped_modules, GError **error)
 {
   GError *local_error = NULL;
-  gchar *text = WEFT_QUANTIZER_GET_IFACE (self)->dup_config (self, skipped_modules, &local_error);
+  g_autofree gchar *text = WEFT_QUANTIZER_GET_IFACE (self)->dup_config (self, skipped_modules, &local_error);
+  g_autoptr (JsonNode) root = NULL;
+  g_autoptr (GError) reason = NULL;
 
-  return check_result (self, "dup_config", text != NULL, local_error, error) ? text : NULL;
+  if (!check_result (self, "dup_config", text != NULL, local_error, error))
+    return NULL;
+  root = weft_json_parse (text, -1, "dup_config", &reason);
+  if (root != NULL && JSON_NODE_HOLDS_OBJECT (root))
+    return g_steal_pointer (&text);
+  /* In config.json it would keep every command from opening the output. */
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_PLUGIN_CONTRACT,
+               "%s: dup_config returned what is no JSON object: %s", weft_quantizer_get_name (self),
+               reason != NULL ? reason->message : weft_json_describe (root));
+  return NULL;
 }

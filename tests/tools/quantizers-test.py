@@ -105,6 +105,16 @@ MODELOPT = {"a.weight": pack("U8", [1, 8], [0x21] * 8), "a.weight_scale": pack("
 BLOCKS = {"x.experts.down_proj_blocks": pack("U8", [1, 1, 1, 16], [0x21] + [0] * 15)}
 FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
 
+
+
+def bitsandbytes(state, parts):
+    """Four codes of nf4, with members of the quant_state and with parts in the place of theirs."""
+    text = json.dumps({**json.loads(NF4_STATE), **state}).encode()
+    parts = {"absmax": floats([1], 1), "quant_map": floats([16], *NF4_MAP),
+             "quant_state.bitsandbytes__nf4": pack("U8", [len(text)], text), **parts}
+    return {"a.weight": pack("U8", [2, 1], [0xF0, 0x7C]), **{f"a.weight.{name}": part for name, part in parts.items()}}
+
+
 # What a format gets wrong most easily: config, tensors, and the dense values, which must begin so.
 TRAPS = {
     "low nibble first: MXFP4": ({"quant_method": "mxfp4"}, {**BLOCKS, "x.experts.down_proj_scales": pack("U8", [1, 1, 1], [121])},
@@ -260,6 +270,45 @@ CONTRADICTIONS = {
     "mlx: bits of one module": (
         {"group_size": 32, "bits": 4, "quant_method": "mlx", "a": {"bits": 9}},
         {"a.weight": pack("U32", [1, 4], [0] * 4), "a.scales": floats([1, 1], 1), "a.biases": floats([1, 1], 0)}, "says of 'a'"),
+    "mlx: a text for the bits of one module": (
+        {"group_size": 32, "bits": 4, "quant_method": "mlx", "a": {"bits": "4"}},
+        {"a.weight": pack("U32", [1, 4], [0] * 4), "a.scales": floats([1, 1], 1), "a.biases": floats([1, 1], 0)}, "says of 'a'"),
+    "mlx: words that are signed": (
+        {"group_size": 32, "bits": 4, "quant_method": "mlx"},
+        {"a.weight": pack("I32", [1, 4], [0] * 4), "a.scales": floats([1, 1], 1), "a.biases": floats([1, 1], 0)}, "words of U32 beside 'a.scales', found I32"),
+    "fp8: two scales": (
+        FP8, {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 2), "a.weight_scale": floats([1, 1], 3)}, "'a.weight_scale_inv' and 'a.weight_scale' are both"),
+    **{f"bitsandbytes: {name}": (
+        {"quant_method": "bitsandbytes", "load_in_4bit": True}, bitsandbytes(state, parts), found)
+       for name, state, parts, found in (
+           ("a map of other codes", {}, {"quant_map": floats([15], *NF4_MAP[:15])}, "its quant_map to be 16 elements of F32"),
+           ("magnitudes that are no numbers", {}, {"absmax": pack("I32", [1], [1])}, "its absmax to be 1 elements of F32"),
+           ("a text for a number", {"blocksize": "64"}, {}, "expected 'blocksize' of its quant_state to be a whole number above 0, found \"64\""),
+           ("no blocks", {"blocksize": 0}, {}, "expected 'blocksize'"),
+           ("a shape of texts", {"shape": ["4"]}, {}, "expected 'shape'"),
+           ("a type that is not its name's", {"quant_type": "fp4"}, {}, "says quant_type 'fp4'"),
+           ("a text for an offset", {"nested_blocksize": 256, "nested_offset": "0"}, {}, "expected 'nested_offset' of its quant_state to be a number"),
+           ("an offset that is no number of F32", {"nested_blocksize": 256, "nested_offset": 1e300}, {}, "to fit F32"))},
+    "compressed-tensors: a text for a number": (
+        group("pack-quantized", "4", "int", "channel"),
+        {"a.weight_packed": pack("I32", [1, 1], [0]), "a.weight_scale": floats([1, 1], 1), "a.weight_shape": pack("I64", [2], [1, 8])}, "'num_bits' in 'weights'"),
+    "compressed-tensors: bits that the format has not": (
+        group("mxfp4-pack-quantized", 8, "float", "group", group_size=32),
+        {"a.weight_packed": pack("U8", [1, 32], [0] * 32), "a.weight_scale": pack("U8", [1, 1], [127])}, "mxfp4-pack-quantized has weights of type float"),
+    "compressed-tensors: groups that are a list": (
+        {"quant_method": "compressed-tensors", "config_groups": [1]}, {"a.weight_packed": pack("I32", [1, 1], [0])}, "expected 'config_groups' to be an object"),
+    **{f"compressed-tensors: {name}": (group("nvfp4-pack-quantized", 4, "float", "tensor_group", group_size=16), {**NVFP4, **parts}, found)
+       for name, parts, found in (
+           ("a global scale of 0", {"a.weight_global_scale": floats([1], 0)}, "to be above 0, found 0"),
+           ("a global scale of whole numbers", {"a.weight_global_scale": pack("I32", [1], [2])}, "found 1 elements of I32"),
+           ("two global scales", {"a.weight_global_scale": floats([2], 1, 2)}, "found 2 elements of F32"))},
+    "compressed-tensors: no global scale": (
+        group("nvfp4-pack-quantized", 4, "float", "tensor_group", group_size=16),
+        {name: part for name, part in NVFP4.items() if "global" not in name}, "has no global_scale"),
+    "modelopt: NVFP4 that is called FP8": ({"quant_method": "modelopt", "quant_algo": "FP8"}, MODELOPT, "'a.weight' is stored as NVFP4"),
+    "modelopt: groups that NVFP4 has not": ({"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 32}, MODELOPT, "config says 32"),
+    "modelopt: a global scale of whole numbers": (
+        {"quant_method": "modelopt", "quant_algo": "NVFP4"}, {**MODELOPT, "a.weight_scale_2": pack("I32", [1], [1])}, "global_scale in F32, found I32"),
     "modelopt: scales of other groups": (
         {"quant_method": "modelopt", "quant_algo": "NVFP4"}, {**MODELOPT, "a.weight_scale": pack("F8_E4M3", [1, 3], [0x48] * 3)}, "a.weight"),
     "modelopt: an algorithm that nobody knows": ({"quant_method": "modelopt", "quant_algo": "NVFP5"}, MODELOPT, "NVFP5"),

@@ -87,60 +87,105 @@ typedef struct
   gboolean is_nested;
   gint64 nested_block;
   gdouble nested_offset;
+  gboolean is_fp4;
 } State;
 
-static gint64
-lookup_int (JsonNode *root, const gchar *name)
+/* A member that has to be there, of a type. */
+static JsonNode *
+require_member (JsonNode *root, const gchar *name, GType type, const gchar *expected, GError **error)
 {
   JsonNode *node = weft_json_lookup (root, name);
+  gboolean is_value = node != NULL && JSON_NODE_HOLDS_VALUE (node);
+  g_autofree gchar *found = NULL;
 
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_INT64
-             ? json_node_get_int (node)
-             : 0;
+  if (is_value
+      && (json_node_get_value_type (node) == type
+          || (type == G_TYPE_DOUBLE && json_node_get_value_type (node) == G_TYPE_INT64)))
+    return node;
+  found = node != NULL ? weft_json_to_text (node, FALSE) : g_strdup ("nothing");
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "expected '%s' of its quant_state to be %s, found %s",
+               name, expected, found);
+  return NULL;
 }
 
 static gboolean
-is_number (JsonNode *node)
+read_block (JsonNode *root, const gchar *name, gint64 *block, GError **error)
 {
-  return node != NULL && JSON_NODE_HOLDS_VALUE (node)
-         && (json_node_get_value_type (node) == G_TYPE_INT64
-             || json_node_get_value_type (node) == G_TYPE_DOUBLE);
+  JsonNode *node = require_member (root, name, G_TYPE_INT64, "a whole number above 0", error);
+
+  *block = node != NULL ? json_node_get_int (node) : 0;
+  if (node != NULL && *block <= 0)
+    g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+                 "expected '%s' of its quant_state to be a whole number above 0, found %" G_GINT64_FORMAT,
+                 name, *block);
+  return *block > 0;
+}
+
+static gboolean
+read_shape (JsonNode *root, WeftShape *shape, GError **error)
+{
+  JsonNode *node = weft_json_lookup (root, "shape");
+  JsonArray *dims = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+  guint rank = dims != NULL ? json_array_get_length (dims) : 0;
+  gint64 extents[WEFT_MAX_RANK] = { 0 };
+  gboolean is_shape = rank > 0 && rank <= WEFT_MAX_RANK;
+
+  for (guint i = 0; is_shape && i < rank; i++)
+    {
+      JsonNode *element = json_array_get_element (dims, i);
+
+      is_shape = JSON_NODE_HOLDS_VALUE (element) && json_node_get_value_type (element) == G_TYPE_INT64;
+      extents[i] = is_shape ? json_node_get_int (element) : 0;
+    }
+  if (is_shape)
+    return weft_shape_init (shape, extents, rank, error);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+               "expected 'shape' of its quant_state to be a list of 1 to %d whole numbers, found %s",
+               WEFT_MAX_RANK, dims != NULL ? "another list" : weft_json_describe (node));
+  return FALSE;
+}
+
+/* One of the names that a text may be. */
+static const gchar *
+read_name (JsonNode *root, const gchar *name, const gchar *const *choices, GError **error)
+{
+  g_autofree gchar *expected = g_strjoinv (", ", (gchar **) choices);
+  JsonNode *node = require_member (root, name, G_TYPE_STRING, expected, error);
+
+  if (node == NULL || g_strv_contains (choices, json_node_get_string (node)))
+    return node != NULL ? json_node_get_string (node) : NULL;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+               "expected '%s' of its quant_state to be one of %s, found '%s'", name, expected,
+               json_node_get_string (node));
+  return NULL;
 }
 
 static gboolean
 state_parse (State *state, JsonNode *root, GError **error)
 {
-  JsonNode *shape = weft_json_lookup (root, "shape");
-  JsonNode *dtype = weft_json_lookup (root, "dtype");
-  JsonNode *offset = weft_json_lookup (root, "nested_offset");
-  JsonArray *dims = shape != NULL && JSON_NODE_HOLDS_ARRAY (shape) ? json_node_get_array (shape) : NULL;
-  gint64 extents[WEFT_MAX_RANK] = { 0 };
-  guint rank = dims != NULL ? json_array_get_length (dims) : 0;
+  static const gchar *const dtypes[] = { "float32", "float16", "bfloat16", NULL };
+  static const gchar *const types[] = { "nf4", "fp4", NULL };
+  const gchar *type = read_name (root, "quant_type", types, error);
+  const gchar *dtype = type != NULL ? read_name (root, "dtype", dtypes, error) : NULL;
+  JsonNode *nested = weft_json_lookup (root, "nested_blocksize");
+  JsonNode *offset;
 
-  for (guint i = 0; i < MIN (rank, WEFT_MAX_RANK); i++)
-    {
-      JsonNode *element = json_array_get_element (dims, i);
-
-      extents[i] = JSON_NODE_HOLDS_VALUE (element) && json_node_get_value_type (element) == G_TYPE_INT64
-                       ? json_node_get_int (element)
-                       : -1;
-    }
-  state->dtype =
-      dtype != NULL && JSON_NODE_HOLDS_VALUE (dtype) && json_node_get_value_type (dtype) == G_TYPE_STRING
-          ? weft_dtype_from_any_name (json_node_get_string (dtype))
-          : WEFT_DTYPE_INVALID;
-  state->block = lookup_int (root, "blocksize");
-  state->nested_block = lookup_int (root, "nested_blocksize");
-  state->is_nested = state->nested_block != 0;
-  state->nested_offset = is_number (offset) ? json_node_get_double (offset) : 0;
-  if (rank > 0 && (!state->is_nested || is_number (offset)) && rank <= WEFT_MAX_RANK && state->block > 0
-      && state->nested_block >= 0
-      && (state->dtype == WEFT_DTYPE_F32 || state->dtype == WEFT_DTYPE_F16
-          || state->dtype == WEFT_DTYPE_BF16))
-    return weft_shape_init (&state->shape, extents, rank, error);
-  g_set_error (
-      error, WEFT_ERROR, WEFT_ERROR_FORMAT,
-      "quant_state needs 'shape', 'blocksize' and a floating 'dtype', and nested_offset where there is nested_blocksize");
+  if (dtype == NULL || !read_block (root, "blocksize", &state->block, error)
+      || !read_shape (root, &state->shape, error))
+    return FALSE;
+  state->is_fp4 = g_str_equal (type, "fp4");
+  state->dtype = weft_dtype_from_any_name (dtype);
+  state->is_nested = nested != NULL && !JSON_NODE_HOLDS_NULL (nested);
+  if (!state->is_nested)
+    return TRUE;
+  offset = read_block (root, "nested_blocksize", &state->nested_block, error)
+               ? require_member (root, "nested_offset", G_TYPE_DOUBLE, "a number", error)
+               : NULL;
+  state->nested_offset = offset != NULL ? json_node_get_double (offset) : 0;
+  if (offset == NULL || isfinite ((gfloat) state->nested_offset))
+    return offset != NULL;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+               "expected 'nested_offset' of its quant_state to fit F32, found %g", state->nested_offset);
   return FALSE;
 }
 
@@ -171,31 +216,79 @@ state_read (State *state, WeftPackedWeight *weight, GError **error)
   return FALSE;
 }
 
+/* Whether a part has a dtype and as many elements as the state says; what has other ones would be read by its bits. */
+static gboolean
+check_part (WeftPackedWeight *weight, const gchar *role, WeftDtype dtype, gint64 n_elements, GError **error)
+{
+  WeftTensor *tensor = weft_packed_weight_require_tensor (weight, role, error);
+
+  if (tensor == NULL)
+    return FALSE;
+  if (weft_tensor_get_dtype (tensor) == dtype && weft_tensor_get_n_elements (tensor) == n_elements)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+               "'%s': expected its %s to be %" G_GINT64_FORMAT
+               " elements of %s, as its quant_state says, found %" G_GINT64_FORMAT " of %s",
+               weft_packed_weight_get_name (weight), role, n_elements, weft_dtype_get_name (dtype),
+               weft_tensor_get_n_elements (tensor), weft_dtype_get_name (weft_tensor_get_dtype (tensor)));
+  return FALSE;
+}
+
+static gint64
+count_blocks (gint64 n_elements, gint64 block)
+{
+  return n_elements / block + (n_elements % block != 0);
+}
+
+/* Nibbles may be stored in elements of any width; magnitudes are numbers, or codes of their own map. */
+static gboolean
+check_4_bit_parts (WeftPackedWeight *weight, const State *state, GError **error)
+{
+  gint64 n_elements, n_blocks;
+
+  if (!weft_shape_count_elements (&state->shape, &n_elements, error))
+    return FALSE;
+  n_blocks = count_blocks (n_elements, state->block);
+  if (!check_part (weight, ROLE_QUANT_MAP, WEFT_DTYPE_F32, 16, error)
+      || !check_part (weight, ROLE_ABSMAX, state->is_nested ? WEFT_DTYPE_U8 : WEFT_DTYPE_F32, n_blocks,
+                      error))
+    return FALSE;
+  return !state->is_nested
+         || (check_part (weight, ROLE_NESTED_QUANT_MAP, WEFT_DTYPE_F32, 256, error)
+             && check_part (weight, ROLE_NESTED_ABSMAX, WEFT_DTYPE_F32,
+                            count_blocks (n_blocks, state->nested_block), error));
+}
+
 static gboolean
 describe_4_bit (WeftPackedWeight *weight, GError **error)
 {
-  gboolean is_nf4 = g_str_has_suffix (weft_packed_weight_get_key (weight, ROLE_QUANT_STATE), "nf4");
+  const gchar *name = weft_packed_weight_get_name (weight);
+  const gchar *state_key = weft_packed_weight_get_key (weight, ROLE_QUANT_STATE);
   State state;
 
-  if (!state_read (&state, weight, error)
-      || weft_packed_weight_require_tensor (weight, ROLE_ABSMAX, error) == NULL
-      || weft_packed_weight_require_tensor (weight, ROLE_QUANT_MAP, error) == NULL)
+  if (!state_read (&state, weight, error))
     return FALSE;
+  if (!g_str_has_suffix (state_key, state.is_fp4 ? "fp4" : "nf4"))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+                   "'%s': its quant_state says quant_type '%s', and is called '%s'", name,
+                   state.is_fp4 ? "fp4" : "nf4", state_key);
+      return FALSE;
+    }
   if (state.is_nested != (weft_packed_weight_get_tensor (weight, ROLE_NESTED_ABSMAX) != NULL))
     {
       g_set_error (
           error, WEFT_ERROR, WEFT_ERROR_FORMAT,
           "'%s': its quant_state and its companions do not agree: expected both nested_blocksize and "
           "nested_absmax, or neither, found only %s",
-          weft_packed_weight_get_name (weight), state.is_nested ? "nested_blocksize" : "nested_absmax");
+          name, state.is_nested ? "nested_blocksize" : "nested_absmax");
       return FALSE;
     }
-  if (state.is_nested
-      && (weft_packed_weight_require_tensor (weight, ROLE_NESTED_ABSMAX, error) == NULL
-          || weft_packed_weight_require_tensor (weight, ROLE_NESTED_QUANT_MAP, error) == NULL))
+  if (!check_4_bit_parts (weight, &state, error))
     return FALSE;
-  return weft_packed_weight_set_packed (weight, is_nf4 ? "nf4" : "fp4", state.shape.dims, state.shape.rank,
-                                        state.dtype, error);
+  weft_packed_weight_keep_spelling (weight, ROLE_QUANT_STATE);
+  return weft_packed_weight_set_packed (weight, state.is_fp4 ? "fp4" : "nf4", state.shape.dims,
+                                        state.shape.rank, state.dtype, error);
 }
 
 static gboolean

@@ -119,6 +119,58 @@ check_targets (const gchar *name, const WeftCtGroup *group, GError **error)
   return TRUE;
 }
 
+/* The members of `weights`, as configs have them. What is not said here of how scales were found makes no difference. */
+static const struct
+{
+  const gchar *name;
+  GType type; /* NONE: any */
+} weights_members[] = {
+  { "num_bits", G_TYPE_INT64 },       { "type", G_TYPE_STRING },      { "symmetric", G_TYPE_BOOLEAN },
+  { "strategy", G_TYPE_STRING },      { "group_size", G_TYPE_INT64 }, { "block_structure", G_TYPE_NONE },
+  { "dynamic", G_TYPE_BOOLEAN },      { "actorder", G_TYPE_NONE },    { "observer", G_TYPE_NONE },
+  { "observer_kwargs", G_TYPE_NONE }, { "scale_dtype", G_TYPE_NONE }, { "zp_dtype", G_TYPE_NONE },
+};
+
+static gboolean
+is_member (const gchar *name, JsonNode *node, gboolean *is_known)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (weights_members); i++)
+    if (g_str_equal (weights_members[i].name, name))
+      {
+        *is_known = TRUE;
+        return weights_members[i].type == G_TYPE_NONE || JSON_NODE_HOLDS_NULL (node)
+               || (JSON_NODE_HOLDS_VALUE (node)
+                   && json_node_get_value_type (node) == weights_members[i].type);
+      }
+  *is_known = FALSE;
+  return FALSE;
+}
+
+/* A number that is written as text would count as absent. */
+static gboolean
+check_types (const gchar *name, JsonNode *weights, GError **error)
+{
+  JsonObjectIter iter;
+  const gchar *member;
+  JsonNode *node;
+
+  json_object_iter_init (&iter, json_node_get_object (weights));
+  while (json_object_iter_next (&iter, &member, &node))
+    {
+      gboolean is_known;
+      g_autofree gchar *found = NULL;
+
+      if (is_member (member, node, &is_known) || !is_known)
+        continue;
+      found = weft_json_to_text (node, FALSE);
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+                   "config group '%s': '%s' in 'weights' is of another type than configs have it, found %s",
+                   name, member, found);
+      return FALSE;
+    }
+  return TRUE;
+}
+
 static WeftCtGroup *
 group_new (const gchar *name, JsonNode *object, const gchar *format, GError **error)
 {
@@ -133,6 +185,8 @@ group_new (const gchar *name, JsonNode *object, const gchar *format, GError **er
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "config group '%s' has no object 'weights'", name);
       return NULL;
     }
+  if (!check_types (name, weights, error))
+    return NULL;
   bits = lookup_number (weights, "num_bits");
   type = lookup_text (weights, "type");
   group = g_new0 (WeftCtGroup, 1);
@@ -168,21 +222,17 @@ static const struct
   { "mxfp8-quantized", FALSE, 8, 8, 32 },
 };
 
-/* One that nobody knows could be packed in any way. Without a name, and under the names that older files have, the tensors
- * tell. */
 static gboolean
 is_known_format (const gchar *format)
 {
-  static const gchar *const others[] = { "compressed", "dense", "naive-quantized", "mixed-precision", NULL };
-
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
     if (g_str_equal (format, formats[i].name))
       return TRUE;
-  return g_strv_contains (others, format);
+  return FALSE;
 }
 
 static gboolean
-check_format (const WeftCtGroup *group, GError **error)
+check_format (const WeftCtGroup *group, WeftError code, GError **error)
 {
   g_autoptr (GString) known = g_string_new (NULL);
 
@@ -197,7 +247,7 @@ check_format (const WeftCtGroup *group, GError **error)
           && group->bits <= formats[i].most_bits && (group->is_integer || group->is_symmetric)
           && (size == 0 || (group->block[0] == 1 && group->block[1] == size)))
         return TRUE;
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+      g_set_error (error, WEFT_ERROR, code,
                    "%s has weights of type %s with %u to %u bits, %s, %s%" G_GINT64_FORMAT
                    "; 'weights' asks for others",
                    group->format, formats[i].is_integer ? "int" : "float", formats[i].least_bits,
@@ -210,30 +260,24 @@ check_format (const WeftCtGroup *group, GError **error)
   return FALSE;
 }
 
-/* The members of `weights`, as configs have them. What is not said here of how scales were found makes no difference. */
-static const struct
-{
-  const gchar *name;
-  GType type; /* NONE: any */
-} weights_members[] = {
-  { "num_bits", G_TYPE_INT64 },       { "type", G_TYPE_STRING },      { "symmetric", G_TYPE_BOOLEAN },
-  { "strategy", G_TYPE_STRING },      { "group_size", G_TYPE_INT64 }, { "block_structure", G_TYPE_NONE },
-  { "dynamic", G_TYPE_BOOLEAN },      { "actorder", G_TYPE_NONE },    { "observer", G_TYPE_NONE },
-  { "observer_kwargs", G_TYPE_NONE }, { "scale_dtype", G_TYPE_NONE }, { "zp_dtype", G_TYPE_NONE },
-};
-
+/* One that nobody knows could be packed in any way. Without a name, and under the names that older files have, the tensors
+ * tell. */
 static gboolean
-is_member (const gchar *name, JsonNode *node, gboolean *is_known)
+check_read_format (const gchar *name, const WeftCtGroup *group, GError **error)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (weights_members); i++)
-    if (g_str_equal (weights_members[i].name, name))
-      {
-        *is_known = TRUE;
-        return weights_members[i].type == G_TYPE_NONE || JSON_NODE_HOLDS_NULL (node)
-               || (JSON_NODE_HOLDS_VALUE (node)
-                   && json_node_get_value_type (node) == weights_members[i].type);
-      }
-  *is_known = FALSE;
+  static const gchar *const others[] = { "compressed", "dense", "naive-quantized", "mixed-precision", NULL };
+
+  if (g_strv_contains (others, group->format))
+    return TRUE;
+  if (is_known_format (group->format))
+    {
+      if (check_format (group, WEFT_ERROR_FORMAT, error))
+        return TRUE;
+      g_prefix_error (error, "config group '%s': ", name);
+      return FALSE;
+    }
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED, "config group '%s': the format '%s' is not known",
+               name, group->format);
   return FALSE;
 }
 
@@ -299,7 +343,7 @@ group_new_for_scheme (WeftQuantizationConfig *config, GError **error)
   if (weights != NULL && JSON_NODE_HOLDS_OBJECT (weights) && !check_weights (weights, error))
     return NULL;
   group = group_new (scheme, parameters, slash != NULL ? slash + 1 : NULL, error);
-  if (group == NULL || !check_format (group, error))
+  if (group == NULL || !check_format (group, WEFT_ERROR_ARGUMENT, error))
     return NULL;
   g_strfreev (group->targets);
   group->targets = g_strdupv ((gchar **) (const gchar *[]){ "Linear", NULL });
@@ -323,8 +367,14 @@ weft_ct_groups_read (WeftQuantizationConfig *config, GError **error)
       g_ptr_array_add (groups, group);
       return g_steal_pointer (&groups);
     }
-  if (node == NULL || !JSON_NODE_HOLDS_OBJECT (node))
+  if (node == NULL)
     return g_steal_pointer (&groups);
+  if (!JSON_NODE_HOLDS_OBJECT (node))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "expected 'config_groups' to be an object, found %s",
+                   weft_json_describe (node));
+      return NULL;
+    }
   names = json_object_get_members (json_node_get_object (node));
   for (GList *link = names; link != NULL; link = link->next)
     {
@@ -334,12 +384,8 @@ weft_ct_groups_read (WeftQuantizationConfig *config, GError **error)
       if (group == NULL)
         return NULL;
       g_ptr_array_add (groups, group);
-      if (is_known_format (group->format))
-        continue;
-      g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-                   "config group '%s': the format '%s' is not known", (const gchar *) link->data,
-                   group->format);
-      return NULL;
+      if (!check_read_format (link->data, group, error))
+        return NULL;
     }
   return g_steal_pointer (&groups);
 }

@@ -3,6 +3,7 @@
  * or bytes, and sparse matrices behind bitmasks. The formats are those of the compressed-tensors library. */
 #include "weft-compressed-tensors-quantize.h"
 
+#include <math.h>
 #include <string.h>
 
 #define ROLE_SCALE "scale"
@@ -151,22 +152,77 @@ describe_words (WeftPackedWeight *weight, Description *description, GError **err
              : refuse (weight, WEFT_ERROR_LIMIT, "its packed codes are too many", error);
 }
 
+/* Whether what is stored can be divided by. What is being packed is not asked: it is not computed yet. */
+static gboolean
+check_global_value (WeftCompressedTensors *self, WeftPackedWeight *weight, WeftTensor *scale, GError **error)
+{
+  WeftQuantizationConfig *config = weft_quantizer_base_get_config (&self->parent_instance);
+  g_autoptr (WeftTensor) wide = NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  gfloat value;
+
+  if (weft_quantization_config_get_scheme (config) != NULL)
+    return TRUE;
+  wide = weft_tensor_cast (scale, WEFT_DTYPE_F32, error);
+  bytes = wide != NULL ? weft_tensor_read (wide, NULL, error) : NULL;
+  if (bytes == NULL)
+    return FALSE;
+  memcpy (&value, g_bytes_get_data (bytes, NULL), sizeof value);
+  if (value > 0 && isfinite (value))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+               "'%s': expected its %s, which scales are divided by, to be above 0, found %g",
+               weft_packed_weight_get_name (weight), ROLE_GLOBAL_SCALE, (gdouble) value);
+  return FALSE;
+}
+
+static gboolean
+check_global_scale (WeftCompressedTensors *self, WeftPackedWeight *weight, GError **error)
+{
+  WeftTensor *scale = weft_packed_weight_require_tensor (weight, ROLE_GLOBAL_SCALE, error);
+  WeftDtype dtype = scale != NULL ? weft_tensor_get_dtype (scale) : WEFT_DTYPE_INVALID;
+
+  if (scale == NULL)
+    return FALSE;
+  if (weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) >= 16
+      && weft_tensor_get_n_elements (scale) == 1)
+    return check_global_value (self, weight, scale, error);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE,
+               "'%s': expected its %s to be one number in F32, found %" G_GINT64_FORMAT " elements of %s",
+               weft_packed_weight_get_name (weight), ROLE_GLOBAL_SCALE, weft_tensor_get_n_elements (scale),
+               weft_dtype_get_name (dtype));
+  return FALSE;
+}
+
 /* Numbers; exponents for the MX formats, and E4M3 under a global scale for NVFP4. */
 static gboolean
-check_scale_dtype (WeftPackedWeight *weight, const Description *description, GError **error)
+check_scale_dtype (WeftCompressedTensors *self, WeftPackedWeight *weight, const Description *description,
+                   GError **error)
 {
   WeftDtype dtype = weft_tensor_get_dtype (description->scale);
   gboolean is_mx = g_str_has_prefix (description->group->format, "mxfp");
-  gboolean is_nvfp4 = weft_packed_weight_get_tensor (weight, ROLE_GLOBAL_SCALE) != NULL;
+  gboolean is_nvfp4 = g_str_has_prefix (description->group->format, "nvfp4")
+                      || weft_packed_weight_get_tensor (weight, ROLE_GLOBAL_SCALE) != NULL;
+
+  if (is_nvfp4 && !check_global_scale (self, weight, error))
+    return FALSE;
 
   if (is_mx && (dtype == WEFT_DTYPE_U8 || dtype == WEFT_DTYPE_F8_E8M0))
     {
       weft_packed_weight_set_exponents (weight, ROLE_SCALE);
       return TRUE;
     }
-  return (weft_dtype_is_floating (dtype)
-          && (weft_dtype_get_bits (dtype) >= 16 || (is_nvfp4 && dtype == WEFT_DTYPE_F8_E4M3)))
-         || refuse (weight, WEFT_ERROR_DTYPE, "its scale is of a dtype that its format does not have", error);
+  if (weft_dtype_is_floating (dtype)
+      && (weft_dtype_get_bits (dtype) >= 16 || (is_nvfp4 && dtype == WEFT_DTYPE_F8_E4M3)))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE,
+               "'%s': expected its scale in %s for the format %s, found %s",
+               weft_packed_weight_get_name (weight),
+               is_mx      ? "exponents of U8 or F8_E8M0, or in F32, BF16 or F16"
+               : is_nvfp4 ? "F8_E4M3, F32, BF16 or F16"
+                          : "F32, BF16 or F16",
+               description->group->format, weft_dtype_get_name (dtype));
+  return FALSE;
 }
 
 /* Tells the blocks of parts that ops may act on. */
@@ -205,7 +261,7 @@ describe_codes (WeftCompressedTensors *self, WeftPackedWeight *weight, gboolean 
   if (description.group == NULL)
     return refuse (weight, WEFT_ERROR_FORMAT, "it is packed, and no group of the config has its module",
                    error);
-  if (!check_scale_dtype (weight, &description, error))
+  if (!check_scale_dtype (self, weight, &description, error))
     return FALSE;
   if (!description.group->is_symmetric && weft_packed_weight_get_tensor (weight, ROLE_ZERO_POINT) == NULL)
     return refuse (weight, WEFT_ERROR_FORMAT,
@@ -309,11 +365,6 @@ dup_scale (WeftPackedWeight *weight, GError **error)
   WeftTensor *scale = weft_packed_weight_get_tensor (weight, ROLE_SCALE);
   WeftTensor *global = weft_packed_weight_get_tensor (weight, ROLE_GLOBAL_SCALE);
 
-  if (global != NULL && weft_tensor_get_n_elements (global) != 1)
-    {
-      refuse (weight, WEFT_ERROR_SHAPE, "its global scale is not one number", error);
-      return NULL;
-    }
   if (global != NULL)
     return weft_tensor_divide (scale, global, NULL, 0, WEFT_DTYPE_F32, error);
   if (weft_tensor_get_dtype (scale) == WEFT_DTYPE_U8)

@@ -149,6 +149,21 @@ get_scale (WeftPackedWeight *weight, const gchar **role)
   return scale != NULL ? scale : weft_packed_weight_get_tensor (weight, ROLE_WEIGHT_SCALE);
 }
 
+/* A scale under two names is one too many, even where they agree: nobody could tell which one an op has to follow. */
+static gboolean
+check_one_scale (WeftPackedWeight *weight, GError **error)
+{
+  const gchar *scale = weft_packed_weight_get_key (weight, ROLE_SCALE);
+  const gchar *other = weft_packed_weight_get_key (weight, ROLE_WEIGHT_SCALE);
+
+  if (scale == NULL || other == NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+               "'%s' and '%s' are both the scale of '%s'; leave one of them out", scale, other,
+               weft_packed_weight_get_name (weight));
+  return FALSE;
+}
+
 static gboolean
 is_grid (gint64 extent, gint64 block, gint64 n_blocks)
 {
@@ -243,6 +258,8 @@ describe_packed (WeftFp8Quantizer *self, WeftPackedWeight *weight, gboolean is_f
 
   if (scale == NULL)
     return weft_packed_weight_require_tensor (weight, ROLE_SCALE, error) != NULL;
+  if (!check_one_scale (weight, error))
+    return FALSE;
   if (is_fp4
       && (dense.rank == 0
           || __builtin_mul_overflow (dense.dims[dense.rank - 1], FP4_CODES_PER_BYTE,

@@ -67,6 +67,20 @@ typedef struct
   gint64 group_size;
 } Widths;
 
+/* FALSE if a member is there and is no whole number. */
+static gboolean
+read_member (JsonObject *object, const gchar *name, gint64 *value)
+{
+  JsonNode *node = json_object_get_member (object, name);
+
+  if (node == NULL)
+    return TRUE;
+  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_INT64)
+    return FALSE;
+  *value = json_node_get_int (node);
+  return TRUE;
+}
+
 /* Those of the config, or what a member of it under the path of a module says for that one. */
 static gboolean
 read_widths (WeftMlx *self, WeftPackedWeight *weight, Widths *widths, GError **error)
@@ -81,14 +95,25 @@ read_widths (WeftMlx *self, WeftPackedWeight *weight, Widths *widths, GError **e
   widths->group_size = self->group_size;
   if (object == NULL)
     return TRUE;
-  widths->bits = json_object_get_int_member_with_default (object, "bits", self->bits);
-  widths->group_size = json_object_get_int_member_with_default (object, "group_size", self->group_size);
-  if (widths->bits >= 2 && widths->bits <= 8 && widths->group_size > 0
+  if (read_member (object, "bits", &widths->bits) && read_member (object, "group_size", &widths->group_size)
+      && widths->bits >= 2 && widths->bits <= 8 && widths->group_size > 0
       && g_str_equal (json_object_get_string_member_with_default (object, "mode", "affine"), "affine"))
     return TRUE;
   g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
                "the config says of '%s' what is not mode 'affine' with 2 to 8 bits and groups of 1 and more",
                module);
+  return FALSE;
+}
+
+/* Words of another type would pass for a plain tensor, beside scales that say otherwise. */
+static gboolean
+check_plain (WeftPackedWeight *weight, WeftDtype dtype, GError **error)
+{
+  if (weft_packed_weight_get_tensor (weight, ROLE_SCALE) == NULL)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "'%s': expected words of U32 beside '%s', found %s",
+               weft_packed_weight_get_name (weight), weft_packed_weight_get_key (weight, ROLE_SCALE),
+               weft_dtype_get_name (dtype));
   return FALSE;
 }
 
@@ -103,7 +128,7 @@ weft_mlx_describe (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **e
   Widths widths;
 
   if (weft_tensor_get_dtype (words) != WEFT_DTYPE_U32)
-    return TRUE;
+    return check_plain (weight, weft_tensor_get_dtype (words), error);
   if (!read_widths (self, weight, &widths, error))
     return FALSE;
   scheme = g_strdup_printf ("affine int%" G_GINT64_FORMAT, widths.bits);

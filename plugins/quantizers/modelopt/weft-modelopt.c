@@ -69,6 +69,49 @@ weft_modelopt_quantizer_configure (WeftQuantizerBase *base, WeftQuantizationConf
   return check_algorithm (config, error);
 }
 
+/* Whether what a weight is stored as is what the config says of all weights. */
+static gboolean
+check_stored (WeftQuantizerBase *base, WeftPackedWeight *weight, const gchar *stored, GError **error)
+{
+  WeftQuantizationConfig *config = weft_quantizer_base_get_config (base);
+  const gchar *name = weft_quantization_config_lookup_string (config, "quant_algo");
+
+  if (name == NULL || strstr (name, stored) != NULL || g_str_equal (name, "MIXED_PRECISION"))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+               "'%s' is stored as %s, and the config says quant_algo '%s'",
+               weft_packed_weight_get_name (weight), stored, name);
+  return FALSE;
+}
+
+static gboolean
+check_group_size (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
+{
+  gint64 size = GROUP_ELEMENTS;
+
+  weft_quantization_config_lookup_int (weft_quantizer_base_get_config (base), "group_size", &size);
+  if (size == GROUP_ELEMENTS)
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_CONFLICT,
+               "'%s' is stored as NVFP4, whose group_size is %d, and the config says %" G_GINT64_FORMAT,
+               weft_packed_weight_get_name (weight), GROUP_ELEMENTS, size);
+  return FALSE;
+}
+
+/* A number for all of the weight. */
+static gboolean
+check_global_scale (WeftPackedWeight *weight, GError **error)
+{
+  WeftTensor *scale = weft_packed_weight_require_tensor (weight, ROLE_GLOBAL_SCALE, error);
+  WeftDtype dtype = scale != NULL ? weft_tensor_get_dtype (scale) : WEFT_DTYPE_INVALID;
+
+  if (scale == NULL || (weft_dtype_is_floating (dtype) && weft_dtype_get_bits (dtype) >= 16))
+    return scale != NULL;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_DTYPE, "'%s': expected its %s in F32, found %s",
+               weft_packed_weight_get_name (weight), ROLE_GLOBAL_SCALE, weft_dtype_get_name (dtype));
+  return FALSE;
+}
+
 /* A scale of what goes in is one for all of the weight. */
 static gboolean
 describe_input_scale (WeftPackedWeight *weight, GError **error)
@@ -80,12 +123,14 @@ describe_input_scale (WeftPackedWeight *weight, GError **error)
 }
 
 static gboolean
-describe_nvfp4 (WeftPackedWeight *weight, WeftTensor *codes, WeftDtype dtype, GError **error)
+describe_nvfp4 (WeftQuantizerBase *base, WeftPackedWeight *weight, WeftTensor *codes, WeftDtype dtype,
+                GError **error)
 {
   WeftShape dense = *weft_tensor_get_shape (codes);
   WeftTensor *scale = weft_packed_weight_require_tensor (weight, ROLE_SCALE, error);
 
-  if (scale == NULL || weft_packed_weight_require_tensor (weight, ROLE_GLOBAL_SCALE, error) == NULL)
+  if (scale == NULL || !check_global_scale (weight, error) || !check_stored (base, weight, "NVFP4", error)
+      || !check_group_size (base, weight, error))
     return FALSE;
   if (dense.rank < 2
       || __builtin_mul_overflow (dense.dims[dense.rank - 1], CODES_PER_BYTE, &dense.dims[dense.rank - 1])
@@ -104,13 +149,14 @@ describe_nvfp4 (WeftPackedWeight *weight, WeftTensor *codes, WeftDtype dtype, GE
 }
 
 static gboolean
-describe_fp8 (WeftPackedWeight *weight, WeftTensor *codes, WeftDtype dtype, GError **error)
+describe_fp8 (WeftQuantizerBase *base, WeftPackedWeight *weight, WeftTensor *codes, WeftDtype dtype,
+              GError **error)
 {
   const WeftShape *dense = weft_tensor_get_shape (codes);
   WeftTensor *scale = weft_packed_weight_require_tensor (weight, ROLE_SCALE, error);
   gboolean is_per_tensor = scale != NULL && weft_tensor_get_n_elements (scale) == 1;
 
-  if (scale == NULL
+  if (scale == NULL || !check_stored (base, weight, "FP8", error)
       || !weft_packed_weight_set_packed (weight,
                                          is_per_tensor ? "fp8, scale per tensor" : "fp8, scale per row",
                                          dense->dims, dense->rank, dtype, error)
@@ -131,9 +177,9 @@ weft_modelopt_quantizer_describe (WeftQuantizerBase *base, WeftPackedWeight *wei
   switch ((gint) weft_tensor_get_dtype (codes))
     {
     case WEFT_DTYPE_U8:
-      return describe_nvfp4 (weight, codes, dtype, error) && describe_input_scale (weight, error);
+      return describe_nvfp4 (base, weight, codes, dtype, error) && describe_input_scale (weight, error);
     case WEFT_DTYPE_F8_E4M3:
-      return describe_fp8 (weight, codes, dtype, error) && describe_input_scale (weight, error);
+      return describe_fp8 (base, weight, codes, dtype, error) && describe_input_scale (weight, error);
     default:
       return TRUE;
     }
