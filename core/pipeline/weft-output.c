@@ -10,14 +10,47 @@
 #include "pipeline/weft-slice-record-private.h"
 #include "quantize/weft-quantization-config-internal.h"
 
+/* The metadata of a shard, with @quantization in the place of what the header said of packed weights. */
+static GHashTable *
+dup_metadata (WeftShard *shard, const gchar *quantization)
+{
+  GHashTable *stored = weft_shard_get_metadata (shard);
+  g_autoptr (GHashTable) metadata = NULL;
+  GHashTableIter iter;
+  gpointer name, value;
+
+  if (quantization == NULL
+      && (stored == NULL || !g_hash_table_contains (stored, WEFT_QUANTIZATION_METADATA_NAME)))
+    return stored != NULL ? g_hash_table_ref (stored) : NULL;
+  metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  if (stored != NULL)
+    {
+      g_hash_table_iter_init (&iter, stored);
+      while (g_hash_table_iter_next (&iter, &name, &value))
+        g_hash_table_insert (metadata, g_strdup (name), g_strdup (value));
+    }
+  g_hash_table_remove (metadata, WEFT_QUANTIZATION_METADATA_NAME);
+  if (quantization != NULL)
+    g_hash_table_insert (metadata, g_strdup (WEFT_QUANTIZATION_METADATA_NAME), g_strdup (quantization));
+  return g_hash_table_size (metadata) > 0 ? g_steal_pointer (&metadata) : NULL;
+}
+
+static void
+metadata_free (gpointer metadata)
+{
+  if (metadata != NULL)
+    g_hash_table_unref (metadata);
+}
+
 /* Each output goes to the shard of its first source. */
 static WeftShardLayout *
-lay_out_by_source (WeftLoadPlan *plan, WeftStateDict *outputs, GPtrArray *conversions, GError **error)
+lay_out_by_source (WeftLoadPlan *plan, WeftStateDict *outputs, GPtrArray *conversions,
+                   const gchar *quantization, GError **error)
 {
   guint n = weft_state_dict_get_n_tensors (outputs);
   guint n_shards = weft_checkpoint_get_n_shards (plan->checkpoint);
   g_autofree guint *shards = g_new0 (guint, MAX (n, 1));
-  g_autoptr (GPtrArray) metadata = g_ptr_array_new ();
+  g_autoptr (GPtrArray) metadata = g_ptr_array_new_with_free_func (metadata_free);
 
   for (guint i = 0; i < n; i++)
     {
@@ -27,22 +60,24 @@ lay_out_by_source (WeftLoadPlan *plan, WeftStateDict *outputs, GPtrArray *conver
           plan, g_array_index (conversion->sources, WeftConversionSource, 0).position);
     }
   for (guint i = 0; i < n_shards; i++)
-    g_ptr_array_add (metadata, weft_shard_get_metadata (weft_checkpoint_get_shard (plan->checkpoint, i)));
+    g_ptr_array_add (metadata, dup_metadata (weft_checkpoint_get_shard (plan->checkpoint, i), quantization));
   return weft_shard_layout_new_assigned (outputs, shards, n, metadata,
                                          weft_checkpoint_get_index_metadata (plan->checkpoint), error);
 }
 
 static WeftShardLayout *
-lay_out (WeftLoadPlan *plan, WeftStateDict *outputs, GPtrArray *conversions, GError **error)
+lay_out (WeftLoadPlan *plan, WeftStateDict *outputs, GPtrArray *conversions, const gchar *quantization,
+         GError **error)
 {
   g_autoptr (WeftShardLayout) layout = NULL;
   guint64 max_shard_bytes = weft_load_options_get_max_shard_bytes (plan->options);
-  GHashTable *metadata = weft_checkpoint_get_n_shards (plan->checkpoint) > 0
-                             ? weft_shard_get_metadata (weft_checkpoint_get_shard (plan->checkpoint, 0))
-                             : NULL;
+  g_autoptr (GHashTable) metadata =
+      weft_checkpoint_get_n_shards (plan->checkpoint) > 0
+          ? dup_metadata (weft_checkpoint_get_shard (plan->checkpoint, 0), quantization)
+          : NULL;
 
   layout = max_shard_bytes == 0
-               ? lay_out_by_source (plan, outputs, conversions, error)
+               ? lay_out_by_source (plan, outputs, conversions, quantization, error)
                : weft_shard_layout_new_by_size (outputs, max_shard_bytes, metadata,
                                                 weft_checkpoint_get_index_metadata (plan->checkpoint), error);
   if (layout != NULL && plan->file_name != NULL)
@@ -53,7 +88,7 @@ lay_out (WeftLoadPlan *plan, WeftStateDict *outputs, GPtrArray *conversions, GEr
 WeftShardLayout *
 weft_output_lay_out_whole (WeftLoadPlan *plan, GError **error)
 {
-  return lay_out (plan, plan->whole, plan->whole_conversions, error);
+  return lay_out (plan, plan->whole, plan->whole_conversions, NULL, error);
 }
 
 /* What --resume compares: the record holds all that a plan is made of. */
@@ -121,21 +156,47 @@ add_replaced_files (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GError **erro
   return TRUE;
 }
 
+/* Whether headers say how weights are packed: one file has no config beside it, and what came so stays so. */
+static gboolean
+is_scheme_in_header (WeftLoadPlan *plan, WeftSafetensorsSink *sink)
+{
+  guint n_shards = weft_checkpoint_get_n_shards (plan->checkpoint);
+  WeftShard *first = n_shards > 0 ? weft_checkpoint_get_shard (plan->checkpoint, 0) : NULL;
+  GHashTable *metadata = first != NULL ? weft_shard_get_metadata (first) : NULL;
+
+  return weft_safetensors_sink_is_single_file (sink)
+         || (metadata != NULL && plan->quantizer == NULL
+             && g_hash_table_contains (metadata, WEFT_QUANTIZATION_METADATA_NAME));
+}
+
+static gboolean
+set_layout (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GError **error)
+{
+  g_autoptr (WeftShardLayout) layout = NULL;
+  g_autoptr (GError) local_error = NULL;
+  g_autofree gchar *quantization =
+      is_scheme_in_header (plan, sink) ? weft_quantize_stage_dup_header_config (plan, &local_error) : NULL;
+
+  if (local_error == NULL)
+    layout = lay_out (plan, plan->outputs, plan->output_conversions, quantization, &local_error);
+  if (local_error != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&local_error));
+      return FALSE;
+    }
+  weft_safetensors_sink_set_layout (sink, layout);
+  return TRUE;
+}
+
 gboolean
 weft_output_prepare (WeftLoadPlan *plan, WeftSafetensorsSink *sink, GCancellable *cancellable, GError **error)
 {
-  g_autoptr (WeftShardLayout) layout = NULL;
   g_autoptr (GBytes) provenance = NULL;
   g_autofree gchar *fingerprint = NULL;
 
   if (!weft_safetensors_sink_set_source (sink, plan->checkpoint, error)
-      || weft_load_plan_check_values (plan, cancellable, error) == NULL)
-    return FALSE;
-  layout = lay_out (plan, plan->outputs, plan->output_conversions, error);
-  if (layout == NULL)
-    return FALSE;
-  weft_safetensors_sink_set_layout (sink, layout);
-  if (!replace_config (plan, error))
+      || weft_load_plan_check_values (plan, cancellable, error) == NULL || !set_layout (plan, sink, error)
+      || !replace_config (plan, error))
     return FALSE;
   if (weft_load_plan_is_dequantized (plan))
     weft_safetensors_sink_leave_out (sink, WEFT_MODELOPT_FILE_NAME);

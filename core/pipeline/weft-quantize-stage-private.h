@@ -11,6 +11,9 @@ gboolean weft_quantize_stage_run (WeftLoadPlan *plan, GError **error);
  * that changes nothing. */
 gchar *weft_quantize_stage_edit_config (WeftLoadPlan *plan, const gchar *text, GError **error);
 
+/* What says of an output without a config how its weights are packed, as JSON text; NULL without an error if they are not. */
+gchar *weft_quantize_stage_dup_header_config (WeftLoadPlan *plan, GError **error);
+
 /* What ModelOpt says in a file of its own, for an output that is packed still; NULL without an error if that changes nothing. */
 gchar *weft_quantize_stage_edit_modelopt (WeftLoadPlan *plan, GError **error);
 

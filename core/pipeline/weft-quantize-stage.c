@@ -9,6 +9,7 @@
 #include "quantize/weft-quantization-config-internal.h"
 
 #define CONFIG_FILE_NAME "config.json"
+#define MEMBER WEFT_QUANTIZATION_METADATA_NAME
 #define REASON "it is quantized, and codes do not give the values back exactly"
 
 /* What methods leave dense if nobody says: heads and routers of experts. */
@@ -333,23 +334,37 @@ rename_lists (WeftLoadPlan *plan, const gchar *text, const gchar *path, const gc
 }
 
 static gchar *
-set_scheme (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **error)
+dup_scheme (WeftLoadPlan *plan, GError **error)
 {
-  g_autofree gchar *value = NULL;
+  gchar *value;
 
   g_ptr_array_add (plan->dense_modules, NULL);
   value =
       weft_quantizer_dup_config (plan->quantizer, (const gchar *const *) plan->dense_modules->pdata, error);
   g_ptr_array_set_size (plan->dense_modules, (gint) plan->dense_modules->len - 1);
-  return value != NULL ? weft_json_replace_member (text, "quantization_config", value, where, error) : NULL;
+  return value;
+}
+
+static gchar *
+set_scheme (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **error)
+{
+  g_autofree gchar *value = dup_scheme (plan, error);
+
+  return value != NULL ? weft_json_replace_member (text, MEMBER, value, where, error) : NULL;
+}
+
+/* (nullable): what the source says of its packed weights. */
+static WeftQuantizationConfig *
+get_source_config (WeftLoadPlan *plan)
+{
+  return plan->packed != NULL ? weft_quantizer_get_config (weft_packed_weights_get_quantizer (plan->packed))
+                              : NULL;
 }
 
 static gchar *
 edit (WeftLoadPlan *plan, const gchar *text, const gchar *where, GError **error)
 {
-  WeftQuantizationConfig *source =
-      plan->packed != NULL ? weft_quantizer_get_config (weft_packed_weights_get_quantizer (plan->packed))
-                           : NULL;
+  WeftQuantizationConfig *source = get_source_config (plan);
   g_autofree gchar *edited =
       weft_load_plan_is_dequantized (plan) ? weft_quantize_stage_clean_config (text, where, error)
       : source != NULL ? rename_lists (plan, text, weft_quantization_config_get_path (source), where, error)
@@ -376,6 +391,27 @@ weft_quantize_stage_edit_config (WeftLoadPlan *plan, const gchar *text, GError *
     text = stored;
   edited = edit (plan, text, path != NULL ? path : CONFIG_FILE_NAME, error);
   return edited == NULL || strcmp (edited, text) != 0 ? g_steal_pointer (&edited) : NULL;
+}
+
+gchar *
+weft_quantize_stage_dup_header_config (WeftLoadPlan *plan, GError **error)
+{
+  WeftQuantizationConfig *source = weft_load_plan_is_dequantized (plan) ? NULL : get_source_config (plan);
+  JsonNode *node = source != NULL ? weft_quantization_config_get_node (source) : NULL;
+  g_autofree gchar *stored = NULL;
+  g_autofree gchar *edited = NULL;
+  g_autofree gchar *text = NULL;
+  g_autoptr (JsonNode) root = NULL;
+
+  if (plan->quantizer != NULL)
+    return dup_scheme (plan, error);
+  if (node == NULL)
+    return NULL;
+  stored = weft_json_to_text (node, FALSE);
+  text = g_strdup_printf ("{\"" MEMBER "\": %s}", stored);
+  edited = rename_lists (plan, text, MEMBER, CONFIG_FILE_NAME, error);
+  root = edited != NULL ? weft_json_parse (edited, -1, CONFIG_FILE_NAME, error) : NULL;
+  return root != NULL ? weft_json_to_text (weft_json_lookup (root, MEMBER), FALSE) : NULL;
 }
 
 gchar *

@@ -9,6 +9,10 @@
 /* What of it is like a quantization_config. */
 #define WEFT_MODELOPT_MEMBER "quantization"
 
+/* The name in the metadata of a header that a quantization_config has where there is no config beside the file; and how
+ * config.json calls it. */
+#define WEFT_QUANTIZATION_METADATA_NAME "quantization_config"
+
 /* The lists of modules that are left dense, as the methods call them; ends with NULL. */
 extern const gchar *const weft_quantization_config_skip_lists[];
 
@@ -25,6 +29,12 @@ gboolean weft_quantization_config_check_skip_lists (WeftQuantizationConfig *self
 void weft_quantization_config_begin_parameters (WeftQuantizationConfig *self);
 gboolean weft_quantization_config_end_parameters (WeftQuantizationConfig *self, gboolean is_configured,
                                                   GError **error);
+
+/* Reads @text, which a header says, if there is nothing else. */
+gboolean weft_quantization_config_read_text (WeftQuantizationConfig *self, const gchar *text, GError **error);
+
+/* (nullable): what messages call the place that it was found at: a path in config.json, a file, or a header. */
+const gchar *weft_quantization_config_get_origin (WeftQuantizationConfig *self);
 
 /* Reads that file, if config.json says nothing. A file that is not there, or says nothing, is no error. */
 gboolean weft_quantization_config_read_modelopt (WeftQuantizationConfig *self, const gchar *folder,

@@ -5,6 +5,8 @@
 
 #include "base/weft-json.h"
 
+#define HEADER_ORIGIN "the header's " WEFT_QUANTIZATION_METADATA_NAME
+
 struct _WeftQuantizationConfig
 {
   GObject parent_instance;
@@ -12,6 +14,8 @@ struct _WeftQuantizationConfig
   JsonNode *model_config;
   JsonNode *node;
   gchar *path;
+  /* Where it was found, if not in config.json. */
+  const gchar *origin;
   /* (nullable): of another sub-config, which says something else. */
   gchar *other_path;
   gchar *scheme;
@@ -160,7 +164,35 @@ weft_quantization_config_read_modelopt (WeftQuantizationConfig *self, const gcha
     return TRUE;
   json_object_set_string_member (json_node_get_object (node), "quant_method", "modelopt");
   self->node = json_node_ref (node);
+  self->origin = WEFT_MODELOPT_FILE_NAME;
   return TRUE;
+}
+
+gboolean
+weft_quantization_config_read_text (WeftQuantizationConfig *self, const gchar *text, GError **error)
+{
+  g_autoptr (JsonNode) root = NULL;
+
+  if (weft_quantization_config_is_there (self))
+    return TRUE;
+  root = weft_json_parse (text, -1, HEADER_ORIGIN, error);
+  if (root == NULL)
+    return FALSE;
+  if (!JSON_NODE_HOLDS_OBJECT (root))
+    {
+      g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, HEADER_ORIGIN ": expected an object, found %s",
+                   weft_json_describe (root));
+      return FALSE;
+    }
+  self->node = g_steal_pointer (&root);
+  self->origin = HEADER_ORIGIN;
+  return TRUE;
+}
+
+const gchar *
+weft_quantization_config_get_origin (WeftQuantizationConfig *self)
+{
+  return self->path != NULL ? self->path : self->origin;
 }
 
 /**
@@ -612,11 +644,13 @@ weft_quantization_config_is_module_skipped (WeftQuantizationConfig *self, const 
 gboolean
 weft_quantization_config_check_types (WeftQuantizationConfig *self, GError **error)
 {
+  const gchar *origin = weft_quantization_config_get_origin (self);
+
   self->is_checked = TRUE;
   if (self->mistyped == NULL)
     return TRUE;
   g_set_error (error, WEFT_ERROR, self->scheme != NULL ? WEFT_ERROR_ARGUMENT : WEFT_ERROR_FORMAT, "%s%s%s",
-               self->path != NULL ? self->path : "", self->path != NULL ? ": " : "", self->mistyped);
+               origin != NULL ? origin : "", origin != NULL ? ": " : "", self->mistyped);
   return FALSE;
 }
 

@@ -540,14 +540,13 @@ weft_quantizer_new_for_config (WeftQuantizationConfig *config, WeftStateDict *te
   if (weft_quantization_config_is_there (config))
     {
       const gchar *method = weft_quantization_config_get_method (config);
-      const gchar *path = weft_quantization_config_get_path (config);
       g_autofree gchar *known = list_known ();
 
       g_set_error (error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
                    method != NULL
                        ? "%s: no plugin knows the quant_method '%s' (known: %s)"
                        : "%s: there is no quant_method%s, and no plugin knows the config (known: %s)",
-                   path != NULL ? path : WEFT_MODELOPT_FILE_NAME, method != NULL ? method : "", known);
+                   weft_quantization_config_get_origin (config), method != NULL ? method : "", known);
     }
   return NULL;
 }
@@ -561,6 +560,26 @@ add_gguf_types (WeftQuantizationConfig *config, WeftGgufFile *gguf)
                                            weft_gguf_file_get_tensor_type (gguf, i));
   /* Last, so that a tensor of that name cannot hide it. */
   weft_quantization_config_add_metadata (config, "format", "gguf");
+}
+
+/* What the header of a file says, which is more than its config where there is none. */
+static gboolean
+add_shard_metadata (WeftQuantizationConfig *config, WeftShard *shard, GError **error)
+{
+  GHashTable *metadata = weft_shard_get_metadata (shard);
+  const gchar *text =
+      metadata != NULL ? g_hash_table_lookup (metadata, WEFT_QUANTIZATION_METADATA_NAME) : NULL;
+  GHashTableIter iter;
+  gpointer name, value;
+
+  if (weft_shard_get_gguf (shard) != NULL)
+    add_gguf_types (config, weft_shard_get_gguf (shard));
+  if (metadata == NULL)
+    return TRUE;
+  g_hash_table_iter_init (&iter, metadata);
+  while (g_hash_table_iter_next (&iter, &name, &value))
+    weft_quantization_config_add_metadata (config, name, value);
+  return text == NULL || weft_quantization_config_read_text (config, text, error);
 }
 
 /**
@@ -583,20 +602,11 @@ weft_quantizer_new_for_checkpoint (WeftCheckpoint *checkpoint, GError **error)
   if (folder != NULL && !weft_quantization_config_read_modelopt (config, folder, error))
     return NULL;
   for (guint i = 0; i < weft_checkpoint_get_n_shards (checkpoint); i++)
-    {
-      WeftShard *shard = weft_checkpoint_get_shard (checkpoint, i);
-      GHashTable *metadata = weft_shard_get_metadata (shard);
-      GHashTableIter iter;
-      gpointer name, value;
-
-      if (weft_shard_get_gguf (shard) != NULL)
-        add_gguf_types (config, weft_shard_get_gguf (shard));
-      if (metadata == NULL)
-        continue;
-      g_hash_table_iter_init (&iter, metadata);
-      while (g_hash_table_iter_next (&iter, &name, &value))
-        weft_quantization_config_add_metadata (config, name, value);
-    }
+    if (!add_shard_metadata (config, weft_checkpoint_get_shard (checkpoint, i), error))
+      {
+        g_prefix_error (error, "%s: ", weft_checkpoint_get_path (checkpoint));
+        return NULL;
+      }
   self = weft_quantizer_new_for_config (config, weft_checkpoint_get_state_dict (checkpoint), error);
   if (self == NULL && error != NULL && *error != NULL)
     g_prefix_error (error, "%s: ", weft_checkpoint_get_path (checkpoint));

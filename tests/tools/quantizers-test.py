@@ -624,6 +624,42 @@ class QuantizersTest(unittest.TestCase):
                 self.assertIn("--keep '*experts*'", result.stderr)
                 self.convert(*words[:2], *words[2:], "--keep", "*experts*")
 
+    def test_one_file_tells_its_scheme(self):
+        """There is no config beside it: the header says how it is packed, of what is packed and of what is carried, and no longer of dense values."""
+        tensors = {**self.make_random([4, 64], 0), "lm_head.weight": floats([1, 64], *range(64))}
+        packed = self.convert("quantize", self.make(tensors, {"torch_dtype": "float32"}), "--scheme", "affine")
+        dense = self.read(self.convert("dequantize", packed))
+        file, carried, folder, again = (self.path(name) for name in ("a.safetensors", "b.safetensors", "folder", "c.safetensors"))
+        self.weft("quantize", self.make(tensors, {"torch_dtype": "float32"}), "--scheme", "affine", "--no-sync", "-o", file)
+        self.weft("convert", packed, "--open", "--no-sync", "-o", carried)
+        self.weft("convert", file, "--open", "--no-sync", "-o", folder)
+        for source in (file, carried, folder):
+            with self.subTest(source=source):
+                self.assertIn("1 packed weights, by the method mlx", self.weft("inspect", "--packed", source).stderr)
+                self.weft("dequantize", source, "--no-sync", "--force", "-o", again)
+                os.makedirs(self.path("read"), exist_ok=True)
+                os.replace(again, self.path("read/model.safetensors"))
+                self.assertEqual(self.read(self.path("read")), dense)
+                self.assertNotIn("quantization_config", self.weft("inspect", self.path("read/model.safetensors")).stdout)
+        self.weft("revert", folder, "--no-sync", "-o", again)
+        with open(again, "rb") as one, open(file, "rb") as other:
+            self.assertEqual(one.read(), other.read())
+
+    def test_headers_that_say_what_is_no_config(self):
+        for text, part in (("{", "no valid JSON"), ("[]", "expected an object, found a list"), ('{"quant_method": "made-up"}', "'made-up'"),
+                           ('{"quant_method": 3}', "expected 'quant_method' to be a text")):
+            with self.subTest(text=text):
+                path = os.path.join(self.make(PLAIN_FP8, {}), "model.safetensors")
+                with open(path, "rb") as file:
+                    content = file.read()
+                start = 8 + struct.unpack("<Q", content[:8])[0]
+                header = json.dumps({**json.loads(content[8:start]), "__metadata__": {"quantization_config": text}}).encode()
+                with open(path, "wb") as file:
+                    file.write(struct.pack("<Q", len(header)) + header + content[start:])
+                message = self.weft("inspect", "--packed", path, code=1).stderr
+                self.assertIn("the header's quantization_config", message)
+                self.assertIn(part, message)
+
     def test_error_report_that_cannot_be_written(self):
         source = self.make({"a.weight": floats([1, 2], 1, 2)}, {"torch_dtype": "float32"})
         for report in (self.folder.name, self.path("nonexistent/e.svg")):
