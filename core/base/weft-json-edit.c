@@ -3,6 +3,7 @@
  * numbers as they were spelled. */
 #include <string.h>
 
+#include "base/weft-json-internal.h"
 #include "base/weft-json.h"
 
 /* A member of an object, as positions in the text. */
@@ -159,7 +160,7 @@ edit (GString *text, gsize object, GStrv names, const gchar *value)
 /**
  * weft_json_replace_member:
  * @text: a JSON text, whose root is an object
- * @dotted_path: the member, such as `fusion_config` or `text_config.quantization_config`
+ * @dotted_path: the member, such as `fusion_config` or `text_config.quantization_config`; as for weft_json_lookup()
  * @value: (nullable): its new value as JSON text; %NULL removes the member
  * @where: what messages call the text, such as a path
  * @error: return location
@@ -176,7 +177,7 @@ weft_json_replace_member (const gchar *text, const gchar *dotted_path, const gch
 {
   g_autoptr (JsonNode) root = weft_json_parse (text, -1, where, error);
   g_autoptr (GString) edited = NULL;
-  g_auto (GStrv) names = g_strsplit (dotted_path, ".", -1);
+  g_auto (GStrv) names = weft_json_split_path (dotted_path);
 
   if (root == NULL)
     return NULL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/weft-json-internal.h"
 #include "base/weft-json.h"
 
 #include <errno.h>
@@ -264,10 +265,46 @@ weft_json_to_text (JsonNode *node, gboolean pretty)
   return make_numbers_proper (text);
 }
 
+GStrv
+weft_json_split_path (const gchar *path)
+{
+  g_autoptr (GStrvBuilder) names = g_strv_builder_new ();
+  g_autoptr (GString) name = g_string_new (NULL);
+
+  for (; *path != '\0'; path++)
+    if (*path == '.')
+      {
+        g_strv_builder_add (names, name->str);
+        g_string_truncate (name, 0);
+      }
+    else
+      {
+        path += *path == '\\' && (path[1] == '.' || path[1] == '\\');
+        g_string_append_c (name, *path);
+      }
+  g_strv_builder_add (names, name->str);
+  return g_strv_builder_end (names);
+}
+
+gchar *
+weft_json_escape_name (const gchar *name)
+{
+  GString *escaped = g_string_new (NULL);
+
+  for (; *name != '\0'; name++)
+    {
+      if (*name == '.' || *name == '\\')
+        g_string_append_c (escaped, '\\');
+      g_string_append_c (escaped, *name);
+    }
+  return g_string_free (escaped, FALSE);
+}
+
 /**
  * weft_json_lookup:
  * @root: (nullable): a node
- * @dotted_path: member names joined by dots, such as `text_config.hidden_size`
+ * @dotted_path: member names joined by dots, such as `text_config.hidden_size`; a backslash goes before a dot or a backslash
+ *   that is part of a name
  *
  * Returns: (transfer none) (nullable): the node at that path, or %NULL
  * Since: 1.0
@@ -275,7 +312,7 @@ weft_json_to_text (JsonNode *node, gboolean pretty)
 JsonNode *
 weft_json_lookup (JsonNode *root, const gchar *dotted_path)
 {
-  g_auto (GStrv) parts = g_strsplit (dotted_path, ".", -1);
+  g_auto (GStrv) parts = weft_json_split_path (dotted_path);
   JsonNode *node = root;
 
   for (guint i = 0; parts[i] != NULL && node != NULL; i++)

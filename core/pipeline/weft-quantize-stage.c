@@ -243,6 +243,13 @@ weft_quantize_stage_clean_config (const gchar *text, const gchar *where, GError 
         return g_steal_pointer (&edited);
       next =
           weft_json_replace_member (edited, weft_quantization_config_get_path (config), NULL, where, error);
+      /* Each round takes one away. */
+      if (next != NULL && strlen (next) >= strlen (edited))
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: '%s' cannot be removed", where,
+                       weft_quantization_config_get_path (config));
+          g_clear_pointer (&next, g_free);
+        }
       g_free (edited);
       edited = next;
     }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/weft-json-internal.h"
 #include "base/weft-json.h"
 
 #define HEADER_ORIGIN "the header's " WEFT_QUANTIZATION_METADATA_NAME
@@ -99,10 +100,10 @@ find_nodes (WeftQuantizationConfig *self, JsonNode *node, const gchar *prefix)
   for (GList *member = members; member != NULL; member = member->next)
     {
       JsonNode *inner = get_object_member (node, member->data);
-      g_autofree gchar *path = g_strconcat (prefix, member->data, ".", NULL);
+      g_autofree gchar *name = weft_json_escape_name (member->data);
+      g_autofree gchar *path = g_strconcat (prefix, name, ".", NULL);
 
-      /* The names of sub-configs have no dots, which part the names of a path. */
-      if (inner != NULL && strchr (member->data, '.') == NULL)
+      if (inner != NULL)
         find_nodes (self, inner, path);
     }
 }

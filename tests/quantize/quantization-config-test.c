@@ -86,15 +86,18 @@ test_unreadable (void)
     }
 }
 
-/* Names of a path are parted by dots, so that no sub-config has one in its name: to look for it again would never end. */
+/* Names of a path are parted by dots, and one that has a dot is a name nevertheless. */
 static void
 test_dotted_name (void)
 {
-  g_autoptr (JsonNode) node =
-      json_from_string ("{\"a.b\": {\"quantization_config\": {\"quant_method\": \"fp8\"}}}", NULL);
+  g_autoptr (JsonNode) node = json_from_string (
+      "{\"a.b\\\\\": {\"c\": {\"quantization_config\": {\"quant_method\": \"fp8\"}}}, \"a\": {\"b\": {}}}",
+      NULL);
   g_autoptr (WeftQuantizationConfig) config = weft_quantization_config_new (node);
 
-  g_assert_false (weft_quantization_config_is_there (config));
+  g_assert_cmpstr (weft_quantization_config_get_path (config), ==, "a\\.b\\\\.c.quantization_config");
+  g_assert_true (weft_quantization_config_get_node (config)
+                 == weft_json_lookup (node, weft_quantization_config_get_path (config)));
 }
 
 static void

@@ -640,10 +640,20 @@ class QuantizersTest(unittest.TestCase):
                 os.makedirs(self.path("read"), exist_ok=True)
                 os.replace(again, self.path("read/model.safetensors"))
                 self.assertEqual(self.read(self.path("read")), dense)
-                self.assertNotIn("quantization_config", self.weft("inspect", self.path("read/model.safetensors")).stdout)
+                with open(self.path("read/model.safetensors"), "rb") as written:
+                    self.assertNotIn(b"quantization_config", written.read())
         self.weft("revert", folder, "--no-sync", "-o", again)
         with open(again, "rb") as one, open(file, "rb") as other:
             self.assertEqual(one.read(), other.read())
+
+    def test_config_under_any_name(self):
+        """A sub-config may be called anything: it is found, and goes when the weights are dense, with every other byte left."""
+        for name in ("text_config", "a.b", "a..b.", "a\\", "a\\.b", "\u00e4", 'a"b'):
+            with self.subTest(name=name):
+                tensors = {**PLAIN_FP8, "a.weight_scale_inv": floats([1, 1], 2)}
+                source = self.make(tensors, {name: {"x": 1, "quantization_config": FP8}, "a": {"b": {"quantization": 3}}})
+                target = self.convert("dequantize", source)
+                self.assertEqual(self.read_config(target), {name: {"x": 1}, "a": {"b": {"quantization": 3}}})
 
     def test_headers_that_say_what_is_no_config(self):
         for text, part in (("{", "no valid JSON"), ("[]", "expected an object, found a list"), ('{"quant_method": "made-up"}', "'made-up'"),
