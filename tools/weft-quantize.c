@@ -70,7 +70,7 @@ const WeftCommandEntry weft_quantize_command = {
       "or `norm` in it, or is wte, wpe or shared) stay dense, and so do heads and routers, or what --keep says in place of these: lm_head, head, "
       "embed_out, score, classifier, qa_outputs, router, mlp.gate, block_sparse_moe.gate. Convolutions, biases and empty tensors stay dense. `weft "
       "convert --quantize` does the same; where it knows the model, classes of modules tell which ones are linear. The config of the output tells the "
-      "scheme.\n\n"
+      "scheme; of one file, its header does.\n\n"
       "Weights that are packed already are refused, unless --dequantize is given. So is a weight whose shape the scheme cannot keep, and one with NaN or "
       "infinity in it; --keep leaves it dense, and '*experts*' all stacked experts.\n\n"
       "Schemes, with their parameters: fp8-block (weight_block_size, scale_fmt), fp8-per-row, mxfp4-moe (stacked experts), "

@@ -566,7 +566,7 @@ place_part (WeftSharding *self, WeftPackedWeight *weight, const gchar *role, Ent
     {
       g_set_error (
           error, WEFT_ERROR, WEFT_ERROR_UNSUPPORTED,
-          "'%s': %s would cut it, and it is packed (%s): which rows and columns its %s stands for is not "
+          "'%s': %s would cut it, and it is packed (%s): the rows and columns that its %s would be cut at are not "
           "known, so that ranks cannot get parts of it; %s",
           name, entry->rule->text, weft_packed_weight_get_scheme (weight), role, get_way_out (self));
       return FALSE;
