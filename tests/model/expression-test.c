@@ -331,6 +331,81 @@ test_bounds (void)
     }
 }
 
+/* Where a text is an expression: the members of these objects, ... */
+static const gchar *const expression_tables[] = { "with", "set", NULL };
+/* ... and these members themselves, or the items of their lists. */
+static const gchar *const expression_members[] = { "shape",  "if",     "repeat",     "when", "expression",
+                                                   "absent", "always", "activation", NULL };
+
+/* Parses every expression at or below @node; what is no expression is walked through. */
+static guint
+parse_all (JsonNode *node, gboolean is_expression, const gchar *file)
+{
+  guint n_parsed = 0;
+
+  if (JSON_NODE_HOLDS_OBJECT (node))
+    {
+      g_autoptr (GList) names = json_object_get_members (json_node_get_object (node));
+
+      for (GList *name = names; name != NULL; name = name->next)
+        {
+          JsonNode *member = json_object_get_member (json_node_get_object (node), name->data);
+          gboolean is_table =
+              g_strv_contains (expression_tables, name->data) && JSON_NODE_HOLDS_OBJECT (member);
+          g_autoptr (GList) values = is_table ? json_object_get_values (json_node_get_object (member)) : NULL;
+
+          for (GList *value = values; value != NULL; value = value->next)
+            n_parsed += parse_all (value->data, TRUE, file);
+          if (!is_table)
+            n_parsed += parse_all (member, g_strv_contains (expression_members, name->data), file);
+        }
+    }
+  else if (JSON_NODE_HOLDS_ARRAY (node))
+    {
+      JsonArray *items = json_node_get_array (node);
+
+      for (guint i = 0; i < json_array_get_length (items); i++)
+        n_parsed += parse_all (json_array_get_element (items, i), is_expression, file);
+    }
+  else if (is_expression && json_node_get_value_type (node) == G_TYPE_STRING)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (WeftExpression) expression = weft_expression_parse (json_node_get_string (node), &error);
+
+      if (expression == NULL)
+        g_test_fail_printf ("%s: '%s': %s", file, json_node_get_string (node), error->message);
+      n_parsed++;
+    }
+  return n_parsed;
+}
+
+/* A definition is compiled only for a model that has it, so an expression that cannot be read would wait for its user. */
+static void
+test_shipped (void)
+{
+  g_autofree gchar *folder = g_build_filename (g_getenv ("WEFT_SOURCE_ROOT"), "data", "architectures", NULL);
+  g_autoptr (GDir) files = g_dir_open (folder, 0, NULL);
+  const gchar *file;
+  guint n_parsed = 0;
+
+  g_assert_nonnull (files);
+  while ((file = g_dir_read_name (files)) != NULL)
+    if (g_str_has_suffix (file, ".json"))
+      {
+        g_autofree gchar *path = g_build_filename (folder, file, NULL);
+        g_autoptr (GError) error = NULL;
+        g_autoptr (JsonNode) root = NULL;
+        g_autofree gchar *text = NULL;
+        gsize length;
+
+        g_assert_true (g_file_get_contents (path, &text, &length, NULL));
+        root = weft_json_parse (text, length, file, &error);
+        g_assert_no_error (error);
+        n_parsed += parse_all (root, FALSE, file);
+      }
+  g_assert_cmpuint (n_parsed, >, 10000);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -338,5 +413,6 @@ main (int argc, char **argv)
   g_test_add_func ("/model/expression/values", test_values);
   g_test_add_func ("/model/expression/refused", test_refused);
   g_test_add_func ("/model/expression/bounds", test_bounds);
+  g_test_add_func ("/model/expression/shipped", test_shipped);
   return g_test_run ();
 }
