@@ -412,17 +412,21 @@ class Definer:
                 if f in trace.Session.NOISE or f in ("use_cache", "gradient_checkpointing") or (wanted is not None and f not in wanted):
                     continue
                 slots = []
+                name = "num_labels" if f == "id2label" else f
                 for (env, _), n in zip(problem.observations, nodes):
-                    if f in n["sets"]:
+                    if f in n["sets"] and f == "id2label":  # what `num_labels = n` sets
+                        n_labels = len(n["sets"][f][0])
+                        slots.append((n_labels, str(n_labels)))
+                    elif f in n["sets"]:
                         slots.append(n["sets"][f])
                     else:
                         path = n["config"]
-                        e = f"{path}.{f}" if path else f
+                        e = f"{path}.{name}" if path else name
                         value = evaluate(e, env)
                         if value is MISSING:
                             raise Unexplained(f"field {f} is set in some observations only")
                         slots.append((value, e))
-                sets[f] = problem.value(slots)
+                sets[name] = problem.value(slots)
             if sets:
                 made["set"] = sets
         return made
