@@ -36,7 +36,7 @@ is_embedding_or_norm (const gchar *path)
 static gboolean
 is_linear (WeftLoadPlan *plan, const gchar *path, WeftTensor *tensor)
 {
-  WeftModule *module = plan->tree != NULL ? weft_module_tree_find_module (plan->tree, path) : NULL;
+  g_autoptr (WeftModule) module = plan->tree != NULL ? weft_module_tree_find_module (plan->tree, path) : NULL;
   const gchar *class_name = module != NULL ? weft_module_get_class_name (module) : WEFT_UNKNOWN_MODULE_CLASS;
 
   if (weft_tensor_get_rank (tensor) != 2)
