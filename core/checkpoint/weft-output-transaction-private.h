@@ -34,8 +34,8 @@ gboolean weft_output_transaction_begin (WeftOutputTransaction *self, const gchar
 gboolean weft_output_transaction_has_finished (WeftOutputTransaction *self, const gchar *name, guint64 size);
 
 /* A set: members are outputs of their own, whose destinations lie in the partial folder of the set, so that they come to their
- * place together. A member that is whole is noted, and is taken for done by a later run if its fingerprint is the same. Many
- * processes may write members; one of them begins and publishes. */
+ * place together. A member that is whole is noted, and is taken for done by a later run if its fingerprint is the same and its
+ * files have the sizes that they had. Many processes may write members; one of them begins and publishes. */
 gboolean weft_output_transaction_begin_set (WeftOutputTransaction *self, const gchar *const *members,
                                             GError **error);
 gchar *weft_output_transaction_get_member_path (WeftOutputTransaction *self, const gchar *member);

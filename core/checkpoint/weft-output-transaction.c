@@ -84,6 +84,12 @@ exists (const gchar *path)
   return lstat (path, &status) == 0;
 }
 
+static gint
+compare_names (gconstpointer a, gconstpointer b)
+{
+  return strcmp (*(const gchar *const *) a, *(const gchar *const *) b);
+}
+
 static gboolean
 is_folder (const gchar *path)
 {
@@ -498,6 +504,45 @@ weft_output_transaction_get_member_path (WeftOutputTransaction *self, const gcha
   return g_build_filename (self->partial, member, NULL);
 }
 
+/* Appends a line for each file below @folder: its size and its name, which @prefix begins. In the order of names. */
+static gboolean
+list_files (GString *text, const gchar *folder, const gchar *prefix)
+{
+  g_autoptr (GDir) dir = g_dir_open (folder, 0, NULL);
+  g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
+  const gchar *name;
+
+  if (dir == NULL)
+    return FALSE;
+  while ((name = g_dir_read_name (dir)) != NULL)
+    g_ptr_array_add (names, g_strdup (name));
+  g_ptr_array_sort (names, compare_names);
+  for (guint i = 0; i < names->len; i++)
+    {
+      g_autofree gchar *path = g_build_filename (folder, names->pdata[i], NULL);
+      g_autofree gchar *relative = g_strconcat (prefix, names->pdata[i], NULL);
+      g_autofree gchar *inner_prefix = g_strconcat (relative, "/", NULL);
+      struct stat status;
+
+      if (lstat (path, &status) != 0 || (S_ISDIR (status.st_mode) && !list_files (text, path, inner_prefix)))
+        return FALSE;
+      if (!S_ISDIR (status.st_mode))
+        g_string_append_printf (text, "%" G_GUINT64_FORMAT " %s\n", (guint64) status.st_size, relative);
+    }
+  return TRUE;
+}
+
+/* What marks a member as done: its fingerprint, and its files as they are now, so that one which has lost a file or a part of one
+ * since is made again. %NULL if its files cannot be told. */
+static gchar *
+make_mark (const gchar *path, const gchar *fingerprint)
+{
+  g_autoptr (GString) text = g_string_new (fingerprint);
+
+  g_string_append_c (text, '\n');
+  return list_files (text, path, "") ? g_strdup (text->str) : NULL;
+}
+
 gboolean
 weft_output_transaction_take_member (WeftOutputTransaction *self, const gchar *member,
                                      const gchar *fingerprint, gboolean *is_done, GError **error)
@@ -505,9 +550,11 @@ weft_output_transaction_take_member (WeftOutputTransaction *self, const gchar *m
   g_autofree gchar *path = weft_output_transaction_get_member_path (self, member);
   g_autofree gchar *done_path = g_strconcat (path, DONE_SUFFIX, NULL);
   g_autofree gchar *text = NULL;
+  g_autofree gchar *mark = NULL;
 
-  *is_done = is_folder (path) && g_file_get_contents (done_path, &text, NULL, NULL)
-             && strcmp (text, fingerprint) == 0;
+  if (is_folder (path) && g_file_get_contents (done_path, &text, NULL, NULL))
+    mark = make_mark (path, fingerprint);
+  *is_done = mark != NULL && strcmp (text, mark) == 0;
   if (*is_done)
     return TRUE;
   if (unlink (done_path) != 0 && errno != ENOENT)
@@ -521,37 +568,21 @@ weft_output_transaction_note_member (WeftOutputTransaction *self, const gchar *m
 {
   g_autofree gchar *name = g_strconcat (member, DONE_SUFFIX, NULL);
   g_autofree gchar *path = weft_output_transaction_get_member_path (self, name);
-  gint fd = open (path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+  g_autofree gchar *member_path = weft_output_transaction_get_member_path (self, member);
+  g_autofree gchar *mark = make_mark (member_path, fingerprint);
+  gint fd;
   gboolean ok;
 
+  if (mark == NULL)
+    return fail (error, member_path, "cannot be listed");
+  fd = open (path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd < 0)
     return fail (error, path, "cannot be made");
-  ok = write_all (fd, path, fingerprint, strlen (fingerprint), error);
+  ok = write_all (fd, path, mark, strlen (mark), error);
   if (ok && (self->flags & WEFT_OUTPUT_FLAGS_NO_SYNC) == 0 && fsync (fd) != 0)
     ok = fail (error, path, "cannot be brought to the disk");
   close (fd);
   return ok;
-}
-
-gboolean
-weft_output_transaction_publish_set (WeftOutputTransaction *self, const gchar *const *members, GError **error)
-{
-  for (guint i = 0; members[i] != NULL; i++)
-    {
-      g_autofree gchar *path = weft_output_transaction_get_member_path (self, members[i]);
-      g_autofree gchar *done_path = g_strconcat (path, DONE_SUFFIX, NULL);
-
-      if (!is_folder (path) || (unlink (done_path) != 0 && errno != ENOENT))
-        {
-          g_set_error (
-              error, WEFT_ERROR, WEFT_ERROR_IO,
-              "%s: expected what a process of this run has written, found no such folder: the output must be on a "
-              "file system that all of them share",
-              path);
-          return FALSE;
-        }
-    }
-  return weft_output_transaction_publish (self, error);
 }
 
 gboolean
@@ -1068,24 +1099,98 @@ weft_output_transaction_get_kept_path (WeftOutputTransaction *self)
   return self->keeps_old ? self->old : NULL;
 }
 
-gboolean
-weft_output_transaction_publish (WeftOutputTransaction *self, GError **error)
+/* Takes a file of Weft's own out of the partial folder; its bytes are kept. */
+static gboolean
+set_aside (GHashTable *own_files, const gchar *path, GError **error)
+{
+  gchar *text;
+  gsize n_bytes;
+
+  if (!g_file_get_contents (path, &text, &n_bytes, NULL))
+    return fail (error, path, "cannot be read");
+  g_hash_table_insert (own_files, g_strdup (path), g_bytes_new_take (text, n_bytes));
+  return unlink (path) == 0 || fail (error, path, "cannot be removed");
+}
+
+/* After a failure the partial folder is once more what can be taken up. */
+static void
+put_back (GHashTable *own_files)
+{
+  GHashTableIter iter;
+  gpointer path, bytes;
+
+  g_hash_table_iter_init (&iter, own_files);
+  while (g_hash_table_iter_next (&iter, &path, &bytes))
+    {
+      gsize n_bytes;
+      const gchar *text = g_bytes_get_data (bytes, &n_bytes);
+
+      g_file_set_contents (path, text, (gssize) n_bytes, NULL);
+    }
+}
+
+/* Nothing of Weft's own may be in the folder when it comes to its place. */
+static gboolean
+publish (WeftOutputTransaction *self, GHashTable *own_files, GError **error)
 {
   g_autofree gchar *journal = g_build_filename (self->partial, JOURNAL_NAME, NULL);
+
+  return set_aside (own_files, journal, error) && sync_folders (self, error)
+         && rename_into_place (self, error);
+}
+
+static gboolean
+set_marks_aside (WeftOutputTransaction *self, const gchar *const *members, GHashTable *own_files,
+                 GError **error)
+{
+  for (guint i = 0; members[i] != NULL; i++)
+    {
+      g_autofree gchar *path = weft_output_transaction_get_member_path (self, members[i]);
+      g_autofree gchar *done_path = g_strconcat (path, DONE_SUFFIX, NULL);
+
+      if (!is_folder (path) || !exists (done_path))
+        {
+          g_set_error (
+              error, WEFT_ERROR, WEFT_ERROR_IO,
+              "%s: expected what a process of this run has written and marked as done, found no such folder: the "
+              "output must be on a file system that all of them share",
+              path);
+          return FALSE;
+        }
+      if (!set_aside (own_files, done_path, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+weft_output_transaction_publish_set (WeftOutputTransaction *self, const gchar *const *members, GError **error)
+{
+  g_autoptr (GHashTable) own_files =
+      g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify) g_bytes_unref);
   g_autofree gchar *parent = g_path_get_dirname (self->destination);
 
   if (self->writeback != NULL && !weft_writeback_wait (self->writeback, error))
     return FALSE;
-  if (unlink (journal) != 0)
-    return fail (error, journal, "cannot be removed");
-  if (!sync_folders (self, error) || !rename_into_place (self, error))
-    return FALSE;
+  if (!set_marks_aside (self, members, own_files, error) || !publish (self, own_files, error))
+    {
+      /* A journal that was let go of says that the folder is the old output by now. */
+      if (self->journal_fd >= 0)
+        put_back (own_files);
+      return FALSE;
+    }
   close_journal (self);
   if (!sync_folder (self, parent, error))
     return FALSE;
   if (weft_output_transaction_get_replaced (self) != NULL)
     prune_old (self);
   return TRUE;
+}
+
+gboolean
+weft_output_transaction_publish (WeftOutputTransaction *self, GError **error)
+{
+  return weft_output_transaction_publish_set (self, no_members, error);
 }
 
 /* Files that are not finished are of no use. Those that the ranks of a job write are removed by rank 0. */

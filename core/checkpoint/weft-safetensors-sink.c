@@ -106,6 +106,19 @@ check_layout (WeftSafetensorsSink *self, WeftStateDict *outputs, GError **error)
   return TRUE;
 }
 
+/* Whether a file of that name is written anyway, so that the source's is not carried along. */
+static gboolean
+is_replaced (WeftSafetensorsSink *self, const gchar *name)
+{
+  if (g_hash_table_contains (self->texts, name) || g_hash_table_contains (self->left_out, name)
+      || g_strcmp0 (name, weft_shard_layout_get_index_name (self->layout)) == 0)
+    return TRUE;
+  for (guint i = 0; i < weft_shard_layout_get_n_files (self->layout); i++)
+    if (strcmp (name, weft_shard_layout_get_file_name (self->layout, i)) == 0)
+      return TRUE;
+  return FALSE;
+}
+
 static void
 hash_text (XXH3_state_t *state, const gchar *text)
 {
@@ -122,18 +135,49 @@ hash_bytes (XXH3_state_t *state, GBytes *bytes)
     XXH3_128bits_update (state, start, n_bytes);
 }
 
-/* A shard that was written anew since has another time. */
+/* A file that was written anew since has another time. */
+static void
+hash_status (XXH3_state_t *state, const gchar *path, const struct stat *status)
+{
+  guint64 size = (guint64) status->st_size;
+
+  hash_text (state, path);
+  XXH3_128bits_update (state, &size, sizeof size);
+  XXH3_128bits_update (state, &status->st_mtim, sizeof status->st_mtim);
+}
+
 static void
 hash_shard (XXH3_state_t *state, WeftShard *shard)
 {
   WeftFile *file = weft_shard_get_file (shard);
-  struct stat status = { 0 };
-  guint64 size = weft_file_get_size (file);
+  struct stat status = { .st_size = (off_t) weft_file_get_size (file) };
 
-  hash_text (state, weft_file_get_path (file));
-  XXH3_128bits_update (state, &size, sizeof size);
-  if (fstat (weft_file_get_fd (file), &status) == 0)
-    XXH3_128bits_update (state, &status.st_mtim, sizeof status.st_mtim);
+  if (fstat (weft_file_get_fd (file), &status) != 0)
+    memset (&status.st_mtim, 0, sizeof status.st_mtim);
+  hash_status (state, weft_file_get_path (file), &status);
+}
+
+/* The small files, which a member that is done is not asked for again. */
+static void
+hash_other_files (WeftSafetensorsSink *self, XXH3_state_t *state)
+{
+  const gchar *folder = self->source != NULL ? weft_checkpoint_get_folder (self->source) : NULL;
+  const gchar *const *others = folder != NULL ? weft_checkpoint_get_other_files (self->source) : NULL;
+  g_autoptr (GList) names = g_list_sort (g_hash_table_get_keys (self->texts), (GCompareFunc) strcmp);
+
+  for (GList *name = names; name != NULL; name = name->next)
+    {
+      hash_text (state, name->data);
+      hash_bytes (state, g_hash_table_lookup (self->texts, name->data));
+    }
+  for (guint i = 0; others != NULL && others[i] != NULL; i++)
+    {
+      g_autofree gchar *path = g_build_filename (folder, others[i], NULL);
+      struct stat status;
+
+      if (!is_replaced (self, others[i]) && stat (path, &status) == 0)
+        hash_status (state, path, &status);
+    }
 }
 
 /* What must be equal for a file of an earlier run to be kept, and on all ranks: the caller's fingerprint, the layout, the
@@ -153,22 +197,11 @@ compute_fingerprint (WeftSafetensorsSink *self)
     }
   for (guint i = 0; self->source != NULL && i < weft_checkpoint_get_n_shards (self->source); i++)
     hash_shard (state, weft_checkpoint_get_shard (self->source, i));
+  if (self->set != NULL)
+    hash_other_files (self, state);
   hash = XXH3_128bits_digest (state);
   XXH3_freeState (state);
   return hash;
-}
-
-/* Whether a file of that name is written anyway, so that the source's is not carried along. */
-static gboolean
-is_replaced (WeftSafetensorsSink *self, const gchar *name)
-{
-  if (g_hash_table_contains (self->texts, name) || g_hash_table_contains (self->left_out, name)
-      || g_strcmp0 (name, weft_shard_layout_get_index_name (self->layout)) == 0)
-    return TRUE;
-  for (guint i = 0; i < weft_shard_layout_get_n_files (self->layout); i++)
-    if (strcmp (name, weft_shard_layout_get_file_name (self->layout, i)) == 0)
-      return TRUE;
-  return FALSE;
 }
 
 static gboolean

@@ -718,6 +718,15 @@ make_output (G_GNUC_UNUSED gsize position, gpointer user_data)
 }
 
 static void
+remove_output (Fixture *f)
+{
+  g_autofree gchar *theirs = g_build_filename (f->out, "theirs", NULL);
+
+  g_assert_cmpint (g_unlink (theirs), ==, 0);
+  g_assert_cmpint (g_rmdir (f->out), ==, 0);
+}
+
+static void
 test_raced (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
 {
   WeftTransferOptions options = { .struct_size = sizeof options,
@@ -725,12 +734,92 @@ test_raced (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
                                   .completed_data = f->out };
   g_autoptr (GError) error = NULL;
   g_autoptr (WeftSafetensorsSink) sink = sink_new (f, WEFT_OUTPUT_FLAGS_NONE);
+  g_autoptr (WeftSafetensorsSink) again = NULL;
 
   g_assert_false (weft_sink_write (WEFT_SINK (sink), weft_checkpoint_get_state_dict (f->source), &options,
                                    NULL, NULL, &error));
+  g_clear_object (&sink);
   g_assert_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS);
   g_assert_true (fixture_exists (f->out, "theirs"));
   g_assert_false (fixture_exists (f->out, "config.json"));
+  /* Nothing of the work is lost: once theirs is out of the way, only the name is missing. */
+  remove_output (f);
+  again = sink_new (f, WEFT_OUTPUT_FLAGS_RESUME);
+  g_clear_error (&error);
+  g_assert_true (write_outputs (f, again, &error));
+  g_assert_no_error (error);
+  g_assert_cmpuint (weft_safetensors_sink_get_n_resumed_files (again), ==, 2);
+  check_output (f);
+}
+
+static const gchar *const members[] = { "rank-00000-of-00002", "rank-00001-of-00002", NULL };
+
+/* Writes both members of a set; how many of their files an earlier run has made. */
+static guint
+write_members (Fixture *f, WeftOutputSet *set)
+{
+  guint n_resumed = 0;
+
+  for (guint i = 0; members[i] != NULL; i++)
+    {
+      g_autoptr (WeftSafetensorsSink) sink = weft_safetensors_sink_new_in_set (set, members[i]);
+      g_autoptr (GError) error = NULL;
+
+      g_assert_true (write_outputs (f, sink, &error));
+      g_assert_no_error (error);
+      n_resumed += weft_safetensors_sink_get_n_resumed_files (sink);
+    }
+  return n_resumed;
+}
+
+static void
+test_raced_set (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  g_autofree gchar *partial = g_strconcat (f->out, ".weft-partial", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftOutputSet) set = weft_output_set_new (f->out, members, WEFT_OUTPUT_FLAGS_NONE, &error);
+  guint n_files;
+
+  g_assert_no_error (error);
+  g_assert_true (weft_output_set_begin (set, &error));
+  g_assert_cmpuint (write_members (f, set), ==, 0);
+  fixture_write (f->out, "theirs", "", 0);
+  g_assert_false (weft_output_set_publish (set, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_EXISTS);
+  g_clear_object (&set);
+  g_clear_error (&error);
+  g_assert_true (fixture_exists (partial, "rank-00001-of-00002.weft-done"));
+  remove_output (f);
+  set = weft_output_set_new (f->out, members, WEFT_OUTPUT_FLAGS_RESUME, &error);
+  g_assert_true (weft_output_set_begin (set, &error));
+  n_files = write_members (f, set);
+  g_assert_cmpuint (n_files, >=, 2);
+  g_assert_true (weft_output_set_publish (set, &error));
+  g_assert_no_error (error);
+  g_assert_true (fixture_exists (f->out, "rank-00001-of-00002/model.safetensors"));
+  g_assert_false (fixture_exists (f->out, "rank-00001-of-00002.weft-done"));
+  g_assert_false (fixture_exists (f->out, ".weft-journal"));
+  g_assert_false (g_file_test (partial, G_FILE_TEST_EXISTS));
+}
+
+/* A process whose folder is not marked as done may have failed. */
+static void
+test_unmarked_member (Fixture *f, G_GNUC_UNUSED gconstpointer user_data)
+{
+  g_autofree gchar *partial = g_strconcat (f->out, ".weft-partial", NULL);
+  g_autofree gchar *mark = g_build_filename (partial, "rank-00001-of-00002.weft-done", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (WeftOutputSet) set = weft_output_set_new (f->out, members, WEFT_OUTPUT_FLAGS_NONE, &error);
+
+  g_assert_true (weft_output_set_begin (set, &error));
+  write_members (f, set);
+  g_assert_cmpint (g_unlink (mark), ==, 0);
+  g_assert_false (weft_output_set_publish (set, &error));
+  g_assert_error (error, WEFT_ERROR, WEFT_ERROR_IO);
+  g_assert_nonnull (strstr (error->message, "marked as done"));
+  g_assert_true (fixture_exists (partial, "rank-00000-of-00002.weft-done"));
+  g_assert_true (fixture_exists (partial, ".weft-journal"));
+  g_assert_false (g_file_test (f->out, G_FILE_TEST_EXISTS));
 }
 
 static void
@@ -918,6 +1007,8 @@ main (int argc, char **argv)
   ADD ("source-cut-off", NULL, test_source_cut_off);
   ADD ("cancelled", NULL, test_cancelled);
   ADD ("raced", NULL, test_raced);
+  ADD ("raced-set", NULL, test_raced_set);
+  ADD ("unmarked-member", NULL, test_unmarked_member);
   ADD ("locked", NULL, test_locked);
   ADD ("foreign-partial", NULL, test_foreign_partial);
   ADD ("empty-partial", NULL, test_empty_partial);

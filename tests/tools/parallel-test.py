@@ -169,6 +169,26 @@ class ParallelTest(unittest.TestCase):
         self.require_same("late", "ranks")
         self.assertFalse(os.path.exists(partial))
 
+    def test_resumed_after_damage(self):
+        """A rank that an earlier run has made is kept only as it was made, and of the files that there are now."""
+        rank = os.path.join(self.folder, "damaged.weft-partial", "rank-00000-of-00002")
+        config = os.path.join(self.folder, "model", "config.json")
+        weights = os.path.join(rank, min(name for name in os.listdir(os.path.join(self.folder, "ranks", "rank-00000-of-00002")) if name.endswith(".safetensors")))
+        damages = {
+            "cut": lambda: os.truncate(weights, os.path.getsize(weights) - 1),
+            "gone": lambda: os.remove(os.path.join(rank, "config.json")),
+            "more": lambda: made.write_text(os.path.join(rank, "more"), ""),
+            "source": lambda: os.utime(config, (1, 1)),
+        }
+        for name, damage in damages.items():
+            with self.subTest(name=name):
+                self.interrupt("damaged")
+                damage()
+                results = json.loads(self.run_weft("convert model --tp-size 2 -o damaged --resume --json").stdout)
+                self.assertEqual([result["files_resumed"] for result in results], [0, 0])
+                self.require_same("damaged", "ranks")
+                shutil.rmtree(os.path.join(self.folder, "damaged"))
+
     def test_resumed_with_another_plan(self):
         for words in ("--dtype F32", "--tp-size 4"):
             with self.subTest(words=words):
