@@ -447,6 +447,14 @@ place_styled (WeftSharding *self, const Entry *entry, const gchar *name, const g
   return weft_parallel_style_place (entry->rule->style, stack_name, &stack, &heads, entry->n_ranks, error);
 }
 
+/* Whether a tensor is one number for all of its module, such as a scale that dequantising has left: no row of it. */
+static gboolean
+is_number_of_module (const gchar *name, const WeftShape *shape)
+{
+  return shape->rank <= 1 && (shape->rank == 0 || shape->dims[0] == 1) && !g_str_has_suffix (name, "weight")
+         && !g_str_has_suffix (name, "bias");
+}
+
 /* Places a tensor, or a packed weight of that shape, by the rule that is for its name. */
 static gboolean
 place (WeftSharding *self, Entry *entry, GHashTable *counts, const gchar *name, const WeftShape *shape,
@@ -459,6 +467,9 @@ place (WeftSharding *self, Entry *entry, GHashTable *counts, const gchar *name, 
   if (entry->rule == NULL)
     return TRUE;
   number = find_item (entry->rule, is_own, name);
+  if (number == NULL && !is_own && entry->rule->kind != WEFT_PARALLEL_KIND_EXPERT
+      && is_number_of_module (name, shape))
+    return TRUE;
   entry->item = number != NULL ? find_number (number) : 0;
   if (number != NULL && !find_n_items (self, counts, name, number, &entry->n_items, error))
     return FALSE;
@@ -486,8 +497,8 @@ describe_block (WeftPackedWeight *weight, const gchar *role, Block *block)
   block->dense = *weft_packed_weight_get_shape (weight);
   if (!weft_packed_weight_get_block (weight, role, &block->rows, &block->columns))
     return FALSE;
-  block->is_whole = block->rows == 0 && block->columns == 0 && block->dense.rank <= 2
-                    && weft_tensor_get_n_elements (part) == 1;
+  block->is_whole = block->rows == 0 && block->columns == 0 && weft_tensor_get_n_elements (part) == 1
+                    && !(block->dense.rank > 2 && block->dense.dims[0] == 1);
   n_missing = block->dense.rank - MIN (weft_tensor_get_rank (part), block->dense.rank);
   return block->is_whole || n_missing == 0 || (n_missing == 1 && block->columns == 0)
          || (n_missing == 2 && block->columns == 0 && block->rows == 0);

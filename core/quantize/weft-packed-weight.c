@@ -354,6 +354,72 @@ weft_packed_weight_set_packed (WeftPackedWeight *self, const gchar *scheme, cons
   return TRUE;
 }
 
+/* The shape of a part that has an element for each block of the dense weight. */
+static WeftShape
+get_grid_shape (WeftPackedWeight *self, const Part *part)
+{
+  WeftShape shape = self->shape;
+
+  for (guint i = 0; i < 2 && i < shape.rank; i++)
+    {
+      gint64 *dim = &shape.dims[shape.rank - 1 - i];
+      gint64 block = i == 0 ? part->columns : part->rows;
+
+      *dim = block == 0 ? 1 : *dim / block + (*dim % block != 0);
+    }
+  return shape;
+}
+
+/* Whether @shape is @grid, or lacks innermost axes of one element: scales without axes are stacked to one axis. */
+static gboolean
+is_grid (const WeftShape *shape, const WeftShape *grid)
+{
+  WeftShape filled = *shape;
+
+  while (filled.rank < grid->rank)
+    filled.dims[filled.rank++] = 1;
+  return weft_shape_equal (&filled, grid);
+}
+
+GPtrArray *
+weft_packed_weight_fill_axes (WeftPackedWeight *self, GError **error)
+{
+  g_autoptr (GPtrArray) stored = g_ptr_array_new_with_free_func ((GDestroyNotify) weft_tensor_unref);
+
+  for (guint i = 0; i < self->parts->len; i++)
+    {
+      Part *part = &g_array_index (self->parts, Part, i);
+      WeftShape grid = get_grid_shape (self, part);
+      WeftTensor *filled;
+
+      g_ptr_array_add (stored, weft_tensor_ref (part->tensor));
+      if (!part->has_block || !is_grid (weft_tensor_get_shape (part->tensor), &grid)
+          || weft_tensor_get_n_elements (part->tensor) == 1)
+        continue;
+      filled = weft_tensor_reshape (part->tensor, grid.dims, grid.rank, error);
+      if (filled == NULL)
+        {
+          weft_packed_weight_restore_axes (self, stored);
+          return NULL;
+        }
+      weft_tensor_unref (part->tensor);
+      part->tensor = filled;
+    }
+  return g_steal_pointer (&stored);
+}
+
+void
+weft_packed_weight_restore_axes (WeftPackedWeight *self, GPtrArray *stored)
+{
+  for (guint i = 0; i < stored->len; i++)
+    {
+      Part *part = &g_array_index (self->parts, Part, i);
+
+      weft_tensor_unref (part->tensor);
+      part->tensor = weft_tensor_ref (stored->pdata[i]);
+    }
+}
+
 /**
  * weft_packed_weight_set_block:
  * @self: a weight that is packed
@@ -363,8 +429,9 @@ weft_packed_weight_set_packed (WeftPackedWeight *self, const gchar *scheme, cons
  * @error: return location
  *
  * Rows and columns are the last two axes of the dense weight; the axes before them are those of the part. The last
- * block of an axis may be cut short. A part of one element may have fewer axes. A part of which nothing is said is
- * opaque: it can be renamed, and no op can act on it.
+ * block of an axis may be cut short. Innermost axes of one element may be missing, as where scales without axes were
+ * stacked: they are there while the weight is dequantised. A part of one element may have any axes, and where it stands for all
+ * rows and all columns, for all matrices of the weight as well. A part of which nothing is said is opaque: it can be renamed, and no op can act on it.
  *
  * Returns: whether the part has the shape that follows
  * Errors: %WEFT_ERROR_SHAPE if it has not
@@ -375,25 +442,20 @@ weft_packed_weight_set_block (WeftPackedWeight *self, const gchar *role, gint64 
                               GError **error)
 {
   Part *part = find_part (self, role);
-  WeftShape expected = self->shape;
+  WeftShape expected;
   g_autofree gchar *expected_text = NULL;
   g_autofree gchar *found_text = NULL;
   gboolean is_single = TRUE;
 
   g_return_val_if_fail (part != NULL && rows >= 0 && columns >= 0, FALSE);
-  for (guint i = 0; i < 2 && i < expected.rank; i++)
-    {
-      gint64 *dim = &expected.dims[expected.rank - 1 - i];
-      gint64 block = i == 0 ? columns : rows;
-
-      *dim = block == 0 ? 1 : *dim / block + (*dim % block != 0);
-    }
-  for (guint i = 0; i < expected.rank; i++)
-    is_single = is_single && expected.dims[i] == 1;
   part->has_block = TRUE;
   part->rows = rows;
   part->columns = columns;
-  if (weft_shape_equal (weft_tensor_get_shape (part->tensor), &expected)
+  expected = get_grid_shape (self, part);
+  for (guint i = 0; i < expected.rank; i++)
+    is_single = is_single && expected.dims[i] == 1;
+  is_single = is_single || (rows == 0 && columns == 0);
+  if (is_grid (weft_tensor_get_shape (part->tensor), &expected)
       || (is_single && weft_tensor_get_n_elements (part->tensor) == 1))
     return TRUE;
   expected_text = weft_shape_to_string (&expected);

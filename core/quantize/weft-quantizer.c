@@ -710,9 +710,13 @@ WeftTensor *
 weft_quantizer_dequantize (WeftQuantizer *self, WeftPackedWeight *weight, WeftDtype dtype, GError **error)
 {
   GError *local_error = NULL;
-  g_autoptr (WeftTensor) dense =
-      WEFT_QUANTIZER_GET_IFACE (self)->dequantize (self, weight, dtype, &local_error);
+  g_autoptr (WeftTensor) dense = NULL;
+  g_autoptr (GPtrArray) stored = weft_packed_weight_fill_axes (weight, error);
 
+  if (stored == NULL)
+    return NULL;
+  dense = WEFT_QUANTIZER_GET_IFACE (self)->dequantize (self, weight, dtype, &local_error);
+  weft_packed_weight_restore_axes (weight, stored);
   if (!check_weight_result (self, "dequantize", weight, dense != NULL, local_error, error))
     return NULL;
   if (weft_tensor_get_dtype (dense) == dtype

@@ -624,6 +624,37 @@ class QuantizersTest(unittest.TestCase):
                 self.assertIn("--keep '*experts*'", result.stderr)
                 self.convert(*words[:2], *words[2:], "--keep", "*experts*")
 
+    def test_stacked_scales_without_axes(self):
+        """Scales of one element are stacked to one axis, or shared; ranks get theirs, and dense values are the same in any order."""
+        expert = "model.layers.0.block_sparse_moe.experts"
+        tensors = {}
+        for number in range(2):
+            for name, scale in (("w1", 2), ("w2", 1 + number), ("w3", 2)):
+                tensors.update({f"{expert}.{number}.{name}.weight": pack("U8", [32, 16], [(number * 7 + i) % 256 for i in range(512)]),
+                                f"{expert}.{number}.{name}.weight_scale": pack("F8_E4M3", [32, 2], [0x30 + i % 24 for i in range(64)]),
+                                f"{expert}.{number}.{name}.weight_scale_2": floats([], scale)})
+        source = self.make(tensors, {"model_type": "mixtral", "quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}})
+        packed = self.convert("convert", source, "--open")
+        experts = "model.layers.0.mlp.experts"
+        self.assertEqual({name: part[1] for name, part in self.read(packed).items() if name.endswith("_scale_2")},
+                         {f"{experts}.down_proj_scale_2": [2], f"{experts}.gate_up_proj_scale_2": []})
+        self.assertEqual(self.read(self.convert("dequantize", packed)), self.read(self.convert("convert", source, "--open", "--dequantize")))
+        for gate_up, down in (("packed_colwise", "rowwise"), ("grouped_gemm", "grouped_gemm")):
+            made_checkpoint.write_text(self.path("plan.json"), json.dumps({experts.replace("0", "*") + ".gate_up_proj": gate_up, experts.replace("0", "*") + ".down_proj": down}))
+            for rank in "01":
+                with self.subTest(gate_up=gate_up, rank=rank):
+                    words = ("--open", "--plan", self.path("plan.json"), "--tp-size", "2", "--tp-rank", rank)
+                    dense = self.read(self.convert("convert", source, "--dequantize", *words))
+                    self.assertEqual(self.read(self.convert("dequantize", self.convert("convert", source, *words))), dense)
+
+    def test_number_of_a_module_goes_whole(self):
+        """A scale that a method leaves beside dense values, as BitNet's, is no row of its module."""
+        source = self.make({"a.weight": floats([4, 2], *range(8)), "a.bias": floats([4], *range(4)), "a.weight_scale": floats([1], 2)}, {})
+        made_checkpoint.write_text(self.path("plan.json"), json.dumps({"a": "colwise"}))
+        for rank in "01":
+            found = self.read(self.convert("convert", source, "--open", "--plan", self.path("plan.json"), "--tp-size", "2", "--tp-rank", rank))
+            self.assertEqual({name: part[1] for name, part in found.items()}, {"a.weight": [2, 2], "a.bias": [2], "a.weight_scale": [1]})
+
     def test_one_file_tells_its_scheme(self):
         """There is no config beside it: the header says how it is packed, of what is packed and of what is carried, and no longer of dense values."""
         tensors = {**self.make_random([4, 64], 0), "lm_head.weight": floats([1, 64], *range(64))}

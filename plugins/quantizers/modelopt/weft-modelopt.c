@@ -269,22 +269,42 @@ make_group_scales (WeftTensor *dense, WeftTensor *global, GError **error)
   return scales != NULL ? weft_tensor_cast (scales, WEFT_DTYPE_F8_E4M3, error) : NULL;
 }
 
+/* Experts are packed one by one, each with a global scale of its own. */
+static gboolean
+require_matrix (WeftPackedWeight *weight, GError **error)
+{
+  const WeftShape *shape = weft_tensor_get_shape (weft_packed_weight_get_dense (weight));
+  g_autofree gchar *text = NULL;
+
+  if (shape->rank == 2)
+    return TRUE;
+  text = weft_shape_to_string (shape);
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_SHAPE, "'%s': expected a matrix, found shape %s",
+               weft_packed_weight_get_name (weight), text);
+  return FALSE;
+}
+
 static gboolean
 weft_modelopt_quantizer_quantize (WeftQuantizerBase *base, WeftPackedWeight *weight, GError **error)
 {
   static const gint64 group[] = { GROUP_ELEMENTS };
   WeftTensor *dense = weft_packed_weight_get_dense (weight);
-  g_autoptr (WeftTensor) global = make_global_scale (dense, error);
-  g_autoptr (WeftTensor) scales = global != NULL ? make_group_scales (dense, global, error) : NULL;
-  g_autoptr (WeftTensor) products =
-      scales != NULL ? weft_tensor_dequantize (scales, global, NULL, NULL, 0, WEFT_DTYPE_F32, error) : NULL;
-  g_autoptr (WeftTensor) codes =
-      products != NULL ? weft_tensor_quantize (dense, products, NULL, group, 1, WEFT_QUANTIZE_FLAGS_NONE,
-                                               WEFT_DTYPE_F4, 0, error)
-                       : NULL;
-  g_autoptr (WeftTensor) packed =
-      codes != NULL ? weft_tensor_pack (codes, 4, WEFT_BIT_ORDER_DENSE, -1, WEFT_DTYPE_U8, error) : NULL;
+  g_autoptr (WeftTensor) global = NULL;
+  g_autoptr (WeftTensor) scales = NULL;
+  g_autoptr (WeftTensor) products = NULL;
+  g_autoptr (WeftTensor) codes = NULL;
+  g_autoptr (WeftTensor) packed = NULL;
 
+  if (!require_matrix (weight, error))
+    return FALSE;
+  global = make_global_scale (dense, error);
+  scales = global != NULL ? make_group_scales (dense, global, error) : NULL;
+  products =
+      scales != NULL ? weft_tensor_dequantize (scales, global, NULL, NULL, 0, WEFT_DTYPE_F32, error) : NULL;
+  codes = products != NULL ? weft_tensor_quantize (dense, products, NULL, group, 1, WEFT_QUANTIZE_FLAGS_NONE,
+                                                   WEFT_DTYPE_F4, 0, error)
+                           : NULL;
+  packed = codes != NULL ? weft_tensor_pack (codes, 4, WEFT_BIT_ORDER_DENSE, -1, WEFT_DTYPE_U8, error) : NULL;
   if (packed == NULL)
     return FALSE;
   weft_packed_weight_set_part (weight, WEFT_ROLE_CODES, packed);
