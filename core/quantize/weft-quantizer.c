@@ -709,10 +709,16 @@ weft_quantizer_describe (WeftQuantizer *self, WeftPackedWeight *weight, GError *
 WeftTensor *
 weft_quantizer_dequantize (WeftQuantizer *self, WeftPackedWeight *weight, WeftDtype dtype, GError **error)
 {
+  const WeftShape *shape = weft_packed_weight_get_shape (weight);
   GError *local_error = NULL;
   g_autoptr (WeftTensor) dense = NULL;
-  g_autoptr (GPtrArray) stored = weft_packed_weight_fill_axes (weight, error);
+  g_autoptr (GPtrArray) stored = NULL;
 
+  /* A rank may have nothing of a weight; its scales may be of blocks that others have. */
+  for (guint i = 0; i < shape->rank; i++)
+    if (shape->dims[i] == 0)
+      return weft_tensor_new_constant (dtype, shape->dims, shape->rank, 0, error);
+  stored = weft_packed_weight_fill_axes (weight, error);
   if (stored == NULL)
     return NULL;
   dense = WEFT_QUANTIZER_GET_IFACE (self)->dequantize (self, weight, dtype, &local_error);

@@ -220,6 +220,12 @@ find_block (WeftFp8Quantizer *self, const WeftShape *dense, WeftTensor *scale, g
     {
       gint64 n_blocks = grid->dims[first + i];
 
+      /* A rank that has nothing of the weight. */
+      if (n_blocks == 0 && dense->dims[first + i] == 0)
+        {
+          block[i] = 1;
+          continue;
+        }
       if (n_blocks <= 0 || dense->dims[first + i] % n_blocks != 0)
         {
           g_set_error (
