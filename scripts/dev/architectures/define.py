@@ -10,7 +10,7 @@ from transformers.activations import ACT2CLS
 
 import observe
 import trace
-from hand import HAND
+from hand import CHILDREN, HAND
 from learn import FUNCTIONS, MISSING, Problem, Unexplained, evaluate, literal, same, tidy
 
 LAYER_ARGUMENTS = {
@@ -109,6 +109,11 @@ class Definer:
 
     def by_hand(self, key, written):
         """A definition that was written, its "@Class" resolved."""
+        made = self.resolved(written)
+        self.used[key] = {a.partition("=")[0] for a in made.get("arguments", [])}
+        return made
+
+    def resolved(self, written):
         made = json.loads(json.dumps(written))
         keys = {k.rsplit(".", 1)[-1]: k for k in self.by_key}
         todo = [made]
@@ -125,7 +130,6 @@ class Definer:
                 todo += list(node.values())
             elif isinstance(node, list):
                 todo += node
-        self.used[key] = {a.partition("=")[0] for a in made.get("arguments", [])}
         return made
 
     def distinct(self, observations):
@@ -168,7 +172,7 @@ class Definer:
         tensors = self.tensors(problem, [o.tensors for o in observations])
         if tensors:
             made["tensors"] = tensors
-        children = self.children(problem, [o.items for o in observations])
+        children = self.children(problem, [o.items for o in observations], CHILDREN.get(made["class"], {}))
         if children:
             made["children"] = children
         for name, e in attributes.items():  # an attribute hides the argument of its name
@@ -285,9 +289,12 @@ class Definer:
 
     # --- children ---
 
-    def children(self, problem, lists):
+    def children(self, problem, lists, written={}):
         found = []
         for name in merged([list(items) for items in lists]):
+            if name in written:
+                found += self.resolved(written[name])
+                continue
             nodes = {k: items[name] for k, items in enumerate(lists) if name in items}
             try:
                 found += self.child(problem, name, nodes)

@@ -594,6 +594,69 @@ def detr_with_projections(prefix, label_embedding):
     }
 
 
+STAGE_CHANNELS = "([backbone_config.embedding_size] + backbone_config.hidden_sizes)[backbone_config.out_indices[{}]]"
+
+
+def input_projections(first, count):
+    """One projection for each stage of the backbone from the one that is numbered first on."""
+    return [{"name": "encoder_input_proj", "repeat": count, "index": "i", "module": projection("encoder_hidden_dim", STAGE_CHANNELS.format(f"i + {first}" if first else "i"), 1, {})}]
+
+
+DECODER_PROJECTIONS = [next(c for c in detr_with_projections("RTDetr", False)["children"] if c["name"] == "decoder_input_proj")]
+LAST_EVALUATED = "(eval_idx if eval_idx >= 0 else decoder_layers + eval_idx)"
+POWERS_OF_TWO = "len([k for k in range(32) if 2 ** (k + 1) <= {}])"
+
+
+def heads_of_layers(prefix):
+    width = f"d_model if i <= {LAST_EVALUATED} else round(layer_scale * d_model)"
+    return {
+        prefix + "class_embed": [{"name": prefix + "class_embed", "repeat": "decoder_layers", "module": "Linear", "with": {"in_features": "d_model", "out_features": "num_labels"}}],
+        prefix + "bbox_embed": [{"name": prefix + "bbox_embed", "repeat": f"max(decoder_layers, {LAST_EVALUATED} + 1)", "index": "i", "module": "@DFineMLP",
+                                 "with": {"act": "'relu'", "hidden_dim": width, "input_dim": width, "num_layers": 3, "output_dim": "4 * (max_num_bins + 1)"}}],
+    }
+
+
+POINTS = "(sum(decoder_n_points) if is_list(decoder_n_points) else decoder_n_points * num_feature_levels)"
+HAND["DFineMultiscaleDeformableAttention"] = {
+    "class": "DFineMultiscaleDeformableAttention",
+    "tensors": [{"name": "num_points_scale", "shape": [POINTS], "dtype": "float32", "buffer": True}],
+    "children": [linear("sampling_offsets", "d_model", f"decoder_attention_heads * {POINTS} * 2", "True"), linear("attention_weights", "d_model", f"decoder_attention_heads * {POINTS}", "True")],
+}
+LEVELS, WIDER = "max(len(decoder_in_channels), num_feature_levels)", "i < len(decoder_in_channels)"
+# Children of definitions that are derived but for them: {class: {name: entries}}.
+CHILDREN = {
+    "PPDocLayoutV4EncoderLayer": {"mlp": [{"name": "mlp", "module": "@PPDocLayoutV4MLP", "with": {
+        "activation_function": "encoder_activation_function", "hidden_size": "encoder_hidden_dim", "intermediate_size": "encoder_ffn_dim"}}]},
+    "DFineDecoder": {
+        "layers": [{"name": "layers", "repeat": f"decoder_layers + max(decoder_layers - {LAST_EVALUATED} - 1, 0)", "module": "@DFineDecoderLayer"}],
+        "lqe_layers": [{"name": "lqe_layers", "repeat": "decoder_layers", "module": "@DFineLQE"}],
+    },
+    "DFineForObjectDetection": {**heads_of_layers(""), **heads_of_layers("model.decoder.")},
+    "DFineHybridEncoder": {"aifi": [{"name": "aifi", "repeat": "len(encode_proj_layers)", "module": "@DFineAIFILayer"}]},
+    "Emu3VQVAEEncoder": {"time_conv": [
+        {"name": "time_conv", "repeat": POWERS_OF_TWO.format("temporal_downsample_factor"), "module": "@Emu3VQVAETemporalDownsample",
+         "with": {name: "latent_channels if not double_latent else 2 * latent_channels" for name in ("in_channel", "out_channel")}}]},
+    "Emu3VQVAEDecoder": {"time_conv": [
+        {"name": "time_conv", "repeat": POWERS_OF_TWO.format("temporal_downsample_factor"), "module": "@Emu3VQVAETemporalUpsample",
+         "with": {"in_channel": "latent_channels", "out_channel": "latent_channels"}}]},
+    "PPDocLayoutV3ScaleHead": {"layers": [
+        {"name": "layers", "repeat": f"max(1, {POWERS_OF_TWO.format('fpn_stride / base_stride')}) * (1 if fpn_stride == base_stride else 2)", "index": "i", "if": "i % 2 == 0",
+         "module": "@PPDocLayoutV3ConvLayer", "with": {"activation": "'silu'", "dilation": 1, "groups": 1, "in_channels": "in_channels if i == 0 else feature_channels",
+                                                       "kernel_size": 3, "out_channels": "feature_channels", "stride": 1}},
+        {"name": "layers", "repeat": f"max(1, {POWERS_OF_TWO.format('fpn_stride / base_stride')}) * (1 if fpn_stride == base_stride else 2)", "index": "i", "if": "i % 2 == 1", "module": "Upsample"},
+    ]},
+    "DFineModel": {
+        "encoder_input_proj": input_projections(0, "len(decoder_in_channels)"),
+        "decoder_input_proj": [
+            {"name": "decoder_input_proj", "repeat": LEVELS, "index": "i", "if": "d_model == decoder_in_channels[-1]", "module": "Identity"},
+            {"name": "decoder_input_proj", "repeat": LEVELS, "index": "i", "if": "d_model != decoder_in_channels[-1]",
+             "module": projection("d_model", "decoder_in_channels[-1]", f"1 if {WIDER} else 3", {"stride": f"1 if {WIDER} else 2", "padding": f"0 if {WIDER} else 1"})},
+        ],
+    },
+    "PPDocLayoutV3Model": {"encoder_input_proj": input_projections(1, "len(backbone_config.out_indices) - 1"), "decoder_input_proj": DECODER_PROJECTIONS},
+    "PPDocLayoutV4Model": {"encoder_input_proj": input_projections(0, "len(backbone_config.out_indices)"), "decoder_input_proj": DECODER_PROJECTIONS},
+}
+
 for prefix, label_embedding in (("RTDetr", False), ("RTDetrV2", False), ("PPDocLayoutV2", True)):
     HAND[prefix + "Model"] = detr_with_projections(prefix, label_embedding)
 
@@ -1043,5 +1106,58 @@ HAND["Gemma3nMultimodalEmbedder"] = {
         *({"name": n, "module": "@Gemma3nRMSNorm", "with": {"dim": "hidden_size"}} for n in ("hard_embedding_norm", "soft_embedding_norm")),
         linear("embedding_projection", "hidden_size", "text_config.hidden_size", "False"),
         {"name": "embedding_post_projection_norm", "module": "@Gemma3nRMSNorm", "with": {"dim": "text_config.hidden_size", "with_scale": "False"}},
+    ],
+}
+
+# A branch that defaults do not have. Each of its convolutions halves the sides of the map, odd kernels upwards; halves of halves are one division.
+SCALE_SIZES = "head_config.scale_conv_kernel_sizes"
+SCALE_SIDE = ("(({size} if is_list({size}) else [{size}, {size}])[{axis}] // ({patch} if is_list({patch}) else [{patch}, {patch}])[{axis}]"
+              " + sum([{kernels}[i] % 2 * 2 ** i for i in range(len({kernels}))])) // 2 ** len({kernels})")
+SCALE_AREA = " * ".join("(" + SCALE_SIDE.format(size="image_size", patch="patch_size", axis=axis, kernels=SCALE_SIZES) + ")" for axis in (0, 1))
+RULES["Sapiens2HeadConfig"] = {
+    "scale_final_input_size": None, "scale_final_hidden_sizes": None,
+    **{f"{name}_kernel_sizes": {"expression": f"[{name}_kernel_size for i in range(len({name}_out_channels))] if {name}_out_channels is not None else None"}
+       for name in ("conv", "scale_conv", "upsample")},
+}
+RULES["Sapiens2Config"] = {
+    "out_features": {"expression": "[stage_names[i] for i in raw.out_indices] if raw.out_indices is not None else [stage_names[-1]]"},
+    "out_indices": {"expression": "[i for i in range(len(stage_names)) if stage_names[i] in raw.out_features] if raw.out_features is not None else [len(stage_names) - 1]"},
+    "num_key_value_heads_per_layer": {"expression": "[num_attention_heads if i < num_first_full_attention_layers or i >= num_hidden_layers - num_last_full_attention_layers"
+                                                    " else num_key_value_attention_heads for i in range(num_hidden_layers)]"},
+}
+SAPIENS_CONVOLUTION = {"in_channels": "in_channels", "out_channels": "out_channels * scale_factor ** 2 if pixel_shuffle else out_channels", "kernel_size": "kernel_size",
+                       "stride": "stride", "padding": "padding", "groups": "groups", "bias": "bias"}
+HAND["Sapiens2ConvLayer"] = {
+    "class": "Sapiens2ConvLayer",
+    "arguments": ["in_channels", "out_channels", "kernel_size=1", "stride=1", "padding=0", "groups=1", "activation='silu'", "bias=True", "convolution_transpose=False", "pixel_shuffle=False",
+                  "scale_factor=2"],
+    "children": [
+        {"name": "convolution", "module": "ConvTranspose2d", "with": SAPIENS_CONVOLUTION, "if": "convolution_transpose"},
+        {"name": "convolution", "module": "Conv2d", "with": SAPIENS_CONVOLUTION, "if": "not convolution_transpose"},
+        {"name": "norm", "module": "InstanceNorm2d", "with": {"num_features": "out_channels"}},
+        {"name": "act_fn", "activation": "activation"},
+        {"name": "pixel_shuffle", "module": "PixelShuffle", "if": "pixel_shuffle"},
+        {"name": "pixel_shuffle", "module": "Identity", "if": "not pixel_shuffle"},
+    ],
+}
+SCALE_HIDDEN = "head_config.scale_final_hidden_sizes"
+SCALE_INSIDE = f"head_config.scale_final_input_size if head_config.scale_final_input_size is not None else {SCALE_AREA} * head_config.scale_conv_out_channels[-1]"
+HAND["Sapiens2ForPointmapEstimation"] = {
+    "class": "Sapiens2ForPointmapEstimation",
+    "children": [
+        {"name": "model", "module": "@Sapiens2Model"},
+        {"name": "decode_head", "module": "@Sapiens2Head"},
+        {"name": "scale_head", "if": "head_config is not None and head_config.scale_conv_out_channels is not None", "module": {"class": "Sapiens2PointmapScaleHead", "children": [
+            {"name": "conv_layers", "repeat": f"min(len(head_config.scale_conv_out_channels), len({SCALE_SIZES}))", "index": "i", "module": "@Sapiens2ConvLayer",
+             "with": {"in_channels": "hidden_size if i == 0 else head_config.scale_conv_out_channels[i - 1]", "out_channels": "head_config.scale_conv_out_channels[i]",
+                      "kernel_size": f"{SCALE_SIZES}[i]", "stride": 2, "padding": f"({SCALE_SIZES}[i] - 1) // 2"}},
+            {"name": "predictor", "module": {"class": "Sapiens2PointmapFinalLayer", "children": [
+                {"name": "flatten", "module": "Flatten"},
+                *({"name": name, "module": {"class": "Sapiens2PointmapFinalLayerBlock", "children": [
+                    {"name": "layers", "module": {"class": "ModuleList", "children": [linear("0", inside, outside, "True"), {"name": "1", "activation": "hidden_act"}]}}]}}
+                  for name, inside, outside in (("block1", SCALE_INSIDE, SCALE_HIDDEN + "[0]"), ("block2", SCALE_HIDDEN + "[0]", SCALE_HIDDEN + "[1]"))),
+                linear("proj", SCALE_HIDDEN + "[1]", 1, "True")]}},
+        ]}},
+        {"name": "scale_head", "module": "Identity", "if": "head_config is None or head_config.scale_conv_out_channels is None"},
     ],
 }

@@ -230,12 +230,105 @@ def prove_family(one, configs, seed=1000):
     return report
 
 
+def part_digests(parts):
+    """{digest: name} of the shared parts."""
+    import write as writing
+
+    file, cache = {"modules": parts}, {}
+    # A name that is taken was given a number; the definition does not know it.
+    plainly = lambda name, text: re.sub(r"^\S+", re.sub(r"\.\d+$", "", name), text, count=1)
+    return {plainly(name, writing.digest(file, name, cache)): name for name in parts}
+
+
+def use_parts(file, known):
+    """Takes what is shared already from the parts."""
+    import write as writing
+
+    cache = {}
+    gone = {name: known[text] for name in file["modules"] for text in [writing.digest(file, name, cache)] if text in known}
+    for owner in (file["modules"], file["classes"]):
+        for r in writing.references(owner):
+            r["module"] = gone.get(r["module"], r["module"])
+    file["modules"] = {n: d for n, d in file["modules"].items() if n not in gone}
+
+
+def write_some(options):
+    """Writes the families that are named, of a cache that has perhaps only these; all others stay as they are."""
+    import write as writing
+
+    reference.start()
+    read = lambda name: json.load(open(os.path.join(options.out, name + ".json")))
+    at_record = os.path.join(os.path.dirname(options.out), "..", "docs", "architecture-coverage.json")
+    index, all_layers, parts, summary = read("index"), read("layers"), read("parts")["modules"], json.load(open(at_record))
+    known, trusted = part_digests(parts), set(open(options.trust).read().split()) if options.trust else set()
+    for folder in options.names:
+        found = json.load(open(os.path.join(options.cache, folder + ".json")))
+        file, old = found["file"], read(folder)
+        checked = {m: c for m, c in current_checks(options, {folder: found}).items() if m in file["models"]}
+        outline_different(found, checked)
+        outline_without_rule(folder, found)
+        outline_coincidences(folder, found)
+        states = outline_unproven(found, trusted)
+        without_objects({folder: file})
+        complete_fields({folder: file})
+        failed = []
+        writing.shorten_all(file, all_layers["bases"], failed)
+        if failed:
+            print("bases that do not fit the table:", failed[:3])
+        use_parts(file, known)
+        drop_unused(file)
+        quiet = [n for n in quiet_names([file]) if n not in parts and n not in all_layers["modules"]]
+        all_layers["modules"] = dict(sorted({**all_layers["modules"], **layers.quiet(quiet)}.items()))
+        for name, model_types in list(index["classes"].items()):
+            index["classes"][name] = [m for m in model_types if m not in old["models"]]
+        for name in file["classes"]:
+            long = file["prefix"] + name[1:] if name.startswith("$") else name
+            index["classes"].setdefault(long, []).extend(sorted(m for m in file["models"] if model_of(found, long, m)))
+        index["classes"] = {n: t for n, t in sorted(index["classes"].items()) if t or n not in {old["prefix"] + c[1:] if c.startswith("$") else c for c in old["classes"]} - {
+            file["prefix"] + c[1:] if c.startswith("$") else c for c in file["classes"]}}
+        index["model_types"] = dict(sorted({**index["model_types"], **{m: folder for m in file["models"]}}.items()))
+        writing.put(os.path.join(options.out, folder + ".json"), file)
+        count_again(summary, folder, found, states)
+        for m, one in checked.items():
+            if not one["differences"] and summary["checked_with_weft"]["outlined_as_different"].pop(m, None):
+                summary["checked_with_weft"]["model_types"] += 1
+                summary["checked_with_weft"]["configs"] += one["configs"]
+        print(folder, {n: s for n, (s, _) in states.items() if s != "proven"})
+    writing.put(os.path.join(options.out, "layers.json"), all_layers)
+    writing.put(os.path.join(options.out, "index.json"), index)
+    writing.put(at_record, summary)
+    return 0
+
+
+def count_again(summary, folder, found, states):
+    """The coverage after one family was written anew."""
+    old = summary["not_proven"].pop(folder, {})
+    now = {n: (s, r) for n, (s, r) in states.items() if s in ("outline", "golden")}
+    golden = lambda reason: "equal to the golden skeleton" in reason
+    for name in sorted(set(old) - set(now)):
+        summary["classes_as_golden_only" if golden(old[name]) else "classes_outlined"] -= 1
+        if states.get(name, ("",))[0] == "proven":
+            summary["classes_proven"] += 1
+            summary["configs_tried"] += found["proof"][name]["configs"]
+    for name in sorted(set(now) - set(old)):
+        summary["classes_proven"] -= 1
+        summary["classes_as_golden_only" if now[name][0] == "golden" else "classes_outlined"] += 1
+    if now:
+        summary["not_proven"] = dict(sorted({**summary["not_proven"], folder: {n: r for n, (_, r) in now.items()}}.items()))
+    n_types = len(reference.families()[folder])
+    if bool(old) != bool(now):
+        summary["types_proven"] += n_types if old else -n_types
+        summary["types_outlined"] -= n_types if old else -n_types
+
+
 CACHE = [os.path.expanduser("~/.cache/weft-architectures")]
 
 
 def write(options):
     import write as writing
 
+    if options.names:
+        return write_some(options)
     reference.start()
     files, found_of, types, covered = {}, {}, {}, {}
     trusted = set(open(options.trust).read().split()) if options.trust else set()
@@ -402,17 +495,26 @@ def outline_different(found, checked):
             proof["different"], proof["examples"] = max(1, proof["different"]), [[[reason], {}]]
 
 
+def is_required(config_class, field):
+    """Whether the reference has no default for a field, so that it fails on configs without."""
+    try:
+        return config_class is not None and not hasattr(config_class(), field)
+    except Exception:
+        return False
+
+
 def outline_without_rule(folder, found):
-    """A class that uses a config field of which no rule is known is right on some configs only."""
+    """A class that uses a config field of which no rule is known is right on some configs only; but one that the reference itself does not know must stand in
+    each config."""
     used = set()
     for made in found["file"]["modules"].values():
         for e in define.expressions(made):
             used |= define.names_in(e) | family.attributes_in(e)
     for name, problems in (found.get("fields") or {}).items():
-        unknown = sorted(f for f, reason in problems.items() if f in used and not reason.endswith("an object"))
-        key = next((family.config_key(c) for n, c in reference.configuration_classes(folder).items() if n == name), None)
-        if unknown and key is not None:
-            outline_different(found, {key: {"differences": [f"no rule is known for the config field {', '.join(unknown)}"]}})
+        config_class = reference.configuration_classes(folder).get(name)
+        unknown = sorted(f for f, reason in problems.items() if f in used and not reason.endswith("an object") and not (reason.endswith("nothing observed") and is_required(config_class, f)))
+        if unknown and config_class is not None:
+            outline_different(found, {family.config_key(config_class): {"differences": [f"no rule is known for the config field {', '.join(unknown)}"]}})
 
 
 ODD_NUMBER = re.compile(r"(?:==|!=) (\d+)\b")
