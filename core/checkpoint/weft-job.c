@@ -83,7 +83,9 @@ weft_job_finalize (GObject *object)
 
   g_clear_object (&self->communicator);
   g_clear_object (&self->cancellable);
-  g_free (self->sent);
+  /* A round that is under way may still be written to: what the others send comes in when it comes. */
+  if (!self->is_under_way)
+    g_free (self->sent);
   g_free (self->seen);
   G_OBJECT_CLASS (weft_job_parent_class)->finalize (object);
 }

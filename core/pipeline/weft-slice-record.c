@@ -266,7 +266,7 @@ get_number (JsonNode *node)
 }
 
 static gboolean
-read_files (WeftSliceRecord *self, JsonNode *root, const gchar *path, GError **error)
+read_files (WeftSliceRecord *self, JsonNode *root, GArray *first_tensors, const gchar *path, GError **error)
 {
   JsonArray *files = get_array (weft_json_lookup (root, "files"));
   g_autoptr (GStrvBuilder) names = g_strv_builder_new ();
@@ -279,8 +279,11 @@ read_files (WeftSliceRecord *self, JsonNode *root, const gchar *path, GError **e
       const gchar *name = get_text (file, "name");
       const gchar *header = get_text (file, "header");
 
+      guint first = weft_state_dict_get_n_tensors (self->tensors);
+
       if (name == NULL || header == NULL)
         return refuse (path, "a file has no name or no header", error);
+      g_array_append_val (first_tensors, first);
       g_strv_builder_add (names, name);
       g_ptr_array_add (self->headers, g_bytes_new (header, strlen (header)));
       if (!weft_shard_scan_recorded_header (self->headers->pdata[i], name, self->tensors, error))
@@ -293,21 +296,78 @@ read_files (WeftSliceRecord *self, JsonNode *root, const gchar *path, GError **e
   return TRUE;
 }
 
+/* The file of a tensor, as the index says. */
+static const gchar *
+get_indexed_file (JsonObject *map, const gchar *tensor)
+{
+  JsonNode *node = json_object_get_member (map, tensor);
+
+  return node != NULL && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING
+             ? json_node_get_string (node)
+             : NULL;
+}
+
+/* Whether the whole could be opened again: its index names for each tensor the file whose header has it. */
 static gboolean
-read_rest_of_whole (WeftSliceRecord *self, JsonNode *root, const gchar *path, GError **error)
+check_index (WeftSliceRecord *self, const guint *first_tensors, const gchar *path, GError **error)
+{
+  gsize n_bytes;
+  const gchar *text = g_bytes_get_data (self->index, &n_bytes);
+  g_autoptr (JsonNode) root = weft_json_parse (text, (gssize) n_bytes, path, error);
+  JsonNode *map = root != NULL ? weft_json_lookup (root, "weight_map") : NULL;
+
+  if (root == NULL)
+    return FALSE;
+  if (map == NULL || !JSON_NODE_HOLDS_OBJECT (map)
+      || json_object_get_size (json_node_get_object (map)) != weft_state_dict_get_n_tensors (self->tensors)
+      || !g_str_has_suffix (self->index_name, ".safetensors.index.json"))
+    return refuse (path, "'index' is no index of the tensors that the files have", error);
+  for (guint i = 0; self->file_names[i] != NULL; i++)
+    for (guint k = first_tensors[i]; k < first_tensors[i + 1]; k++)
+      if (g_strcmp0 (
+              get_indexed_file (json_node_get_object (map), weft_state_dict_get_name (self->tensors, k)),
+              self->file_names[i])
+          != 0)
+        return refuse (path, "'index' names other files than 'files' does", error);
+  return TRUE;
+}
+
+/* Whether files are found without an index. */
+static gboolean
+check_names (WeftSliceRecord *self, const gchar *path, GError **error)
+{
+  return (g_strv_length (self->file_names) == 1 && g_str_has_suffix (self->file_names[0], ".safetensors"))
+         || refuse (path, "without an 'index' one file is expected, whose name ends with .safetensors",
+                    error);
+}
+
+static gboolean
+read_rest_of_whole (WeftSliceRecord *self, JsonNode *root, GArray *first_tensors, const gchar *path,
+                    GError **error)
 {
   JsonNode *index = weft_json_lookup (root, "index");
   const gchar *provenance = get_text (root, "provenance");
+  guint n_tensors = weft_state_dict_get_n_tensors (self->tensors);
+
+  g_array_append_val (first_tensors, n_tensors);
 
   if (provenance != NULL)
-    self->provenance = g_bytes_new (provenance, strlen (provenance));
+    {
+      g_autoptr (JsonNode) recorded = weft_json_parse (provenance, -1, path, error);
+
+      if (recorded == NULL)
+        return FALSE;
+      if (!JSON_NODE_HOLDS_OBJECT (recorded))
+        return refuse (path, "'provenance' is no JSON object", error);
+      self->provenance = g_bytes_new (provenance, strlen (provenance));
+    }
   if (index == NULL || !JSON_NODE_HOLDS_OBJECT (index))
-    return TRUE;
+    return check_names (self, path, error);
   if (get_text (index, "name") == NULL || get_text (index, "text") == NULL)
     return refuse (path, "'index' has no name or no text", error);
   self->index_name = g_strdup (get_text (index, "name"));
   self->index = g_bytes_new (get_text (index, "text"), strlen (get_text (index, "text")));
-  return TRUE;
+  return check_index (self, (const guint *) (gpointer) first_tensors->data, path, error);
 }
 
 /* [axis, start, length, start, length, ...], ascending and within the axis. */
@@ -395,6 +455,7 @@ weft_slice_record_load (const gchar *path, GError **error)
   g_autoptr (WeftSliceRecord) self = g_new0 (WeftSliceRecord, 1);
   g_autoptr (JsonNode) root = weft_json_load_file (path, error);
   g_autoptr (GBytes) bytes = root != NULL ? read_file (path, error) : NULL;
+  g_autoptr (GArray) first_tensors = g_array_new (FALSE, FALSE, sizeof (guint));
 
   if (bytes == NULL)
     return NULL;
@@ -402,8 +463,9 @@ weft_slice_record_load (const gchar *path, GError **error)
   self->headers = g_ptr_array_new_with_free_func ((GDestroyNotify) g_bytes_unref);
   self->tensors = weft_state_dict_new ();
   self->slices = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, free_slice);
-  if (!read_rank (self, root, path, error) || !read_files (self, root, path, error)
-      || !read_rest_of_whole (self, root, path, error) || !read_slices (self, root, path, error))
+  if (!read_rank (self, root, path, error) || !read_files (self, root, first_tensors, path, error)
+      || !read_rest_of_whole (self, root, first_tensors, path, error)
+      || !read_slices (self, root, path, error))
     return NULL;
   return g_steal_pointer (&self);
 }

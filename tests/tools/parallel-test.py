@@ -216,6 +216,37 @@ class ParallelTest(unittest.TestCase):
         self.assertIn("finish it with --resume, or remove it", self.run_weft("gather left-0 -o out", 1).stderr)
         self.assertIn("finish it with --resume, or remove it", self.run_weft("gather left-0/rank-00000-of-00002 ranks/rank-00001-of-00002 -o out", 1).stderr)
 
+    def test_records_that_tell_of_no_checkpoint(self):
+        """What ranks say of the whole, each the same, has to be a checkpoint that can be opened."""
+        def rename(record):
+            record["files"][0]["name"] = "config.json"
+
+        def empty_index(record):
+            record["index"]["text"] = "{}"
+
+        def rename_index(record):
+            record["index"]["name"] = "notes.json"
+
+        cases = {
+            "file": (rename, "'index' names other files than 'files' does"),
+            "index": (empty_index, "'index' is no index of the tensors"),
+            "index-name": (rename_index, "'index' is no index of the tensors"),
+            "no-index": (lambda record: record.pop("index"), "without an 'index' one file is expected"),
+            "provenance": (lambda record: record.update(provenance="[1]"), "'provenance' is no JSON object"),
+        }
+        for name, (edit, message) in cases.items():
+            with self.subTest(name=name):
+                edited = os.path.join(self.folder, f"edited-{name}")
+                shutil.copytree(os.path.join(self.folder, "ranks"), edited)
+                for rank in os.listdir(edited):
+                    path = os.path.join(edited, rank, "weft-provenance.json")
+                    with open(path, encoding="utf-8") as file:
+                        record = json.load(file)
+                    edit(record)
+                    made.write_text(path, json.dumps(record))
+                self.assertIn(message, self.run_weft(f"gather edited-{name} -o never", 1).stderr)
+                self.assertFalse(os.path.exists(os.path.join(self.folder, "never")))
+
     def test_published_names(self):
         """Rules of the runtime's names leave published experts whole: that is said."""
         self.assertIn("model.layers.*.mlp.experts.gate_up_proj: the model's own plan has this rule", self.run_weft("shard model -n 2 -o published").stderr)
