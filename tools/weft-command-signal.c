@@ -48,7 +48,7 @@ watch (gpointer user_data)
 }
 
 /* Starts watching. One watch at a time: the command runs one sub-command at a time. NULL if the system has no file
- * descriptor left, and then signals act as before. */
+ * descriptor or no thread left, and then signals act as before. */
 WeftCommandSignal *
 weft_command_signal_new (GCancellable *cancellable)
 {
@@ -64,7 +64,15 @@ weft_command_signal_new (GCancellable *cancellable)
   arrived_signal = 0;
   self = g_new0 (WeftCommandSignal, 1);
   self->cancellable = g_object_ref (cancellable);
-  self->watcher = g_thread_new ("weft-signal", watch, self);
+  self->watcher = g_thread_try_new ("weft-signal", watch, self, NULL);
+  if (self->watcher == NULL)
+    {
+      g_object_unref (self->cancellable);
+      g_free (self);
+      close (wake_fd);
+      wake_fd = -1;
+      return NULL;
+    }
   for (guint i = 0; i < G_N_ELEMENTS (watched_signals); i++)
     {
       sigaction (watched_signals[i], NULL, &self->previous[i]);

@@ -241,9 +241,11 @@ open_shards (WeftCheckpoint *self, WeftIoBackend backend, GCancellable *cancella
   guint n_threads = MIN (weft_transfer_get_default_n_threads (), n_shards);
   g_autofree Opened *opened = g_new0 (Opened, n_shards + 1);
   GThreadPool *pool =
-      n_threads > 1 ? g_thread_pool_new (open_shard, &opening, (gint) n_threads, FALSE, NULL) : NULL;
+      n_threads > 1 ? g_thread_pool_new (open_shard, &opening, (gint) n_threads, TRUE, NULL) : NULL;
   gboolean ok = TRUE;
 
+  if (pool != NULL && g_thread_pool_get_num_threads (pool) == 0)
+    g_thread_pool_free (g_steal_pointer (&pool), TRUE, TRUE);
   for (guint i = 0; i < n_shards; i++)
     {
       opened[i].path = g_ptr_array_index (self->files->shard_paths, i);

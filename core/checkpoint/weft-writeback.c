@@ -27,6 +27,7 @@ typedef struct
 struct _WeftWriteback
 {
   GAsyncQueue *orders;
+  /* NULL where none can be started. */
   GThread *thread;
   /* Orders that are not carried out yet. */
   gint n_open;
@@ -40,13 +41,6 @@ order_free (Order *order)
   g_free (order->path);
   g_free (order->line);
   g_free (order);
-}
-
-static void
-push (WeftWriteback *self, Order order)
-{
-  g_atomic_int_inc (&self->n_open);
-  g_async_queue_push (self->orders, g_memdup2 (&order, sizeof order));
 }
 
 static void
@@ -94,6 +88,21 @@ carry_out (WeftWriteback *self, const Order *order)
     (void) sync_file_range (order->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
+/* Without a thread the caller waits for the disk. */
+static void
+push (WeftWriteback *self, Order order)
+{
+  if (self->thread != NULL)
+    {
+      g_atomic_int_inc (&self->n_open);
+      g_async_queue_push (self->orders, g_memdup2 (&order, sizeof order));
+      return;
+    }
+  carry_out (self, &order);
+  g_free (order.path);
+  g_free (order.line);
+}
+
 static gpointer
 run (gpointer user_data)
 {
@@ -118,7 +127,7 @@ weft_writeback_new (void)
   WeftWriteback *self = g_new0 (WeftWriteback, 1);
 
   self->orders = g_async_queue_new ();
-  self->thread = g_thread_new ("weft-writeback", run, self);
+  self->thread = g_thread_try_new ("weft-writeback", run, self, NULL);
   return self;
 }
 

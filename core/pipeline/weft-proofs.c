@@ -61,15 +61,18 @@ weft_proofs_new (WeftStateDict *published, WeftOpContext *facts)
   g_mutex_init (&self->lock);
   g_cond_init (&self->done);
   /* Without threads all is done by the owner, and no slower than it can. */
-  self->pool = n_threads > 1 ? g_thread_pool_new (prove, self, (gint) n_threads, FALSE, NULL) : NULL;
+  self->pool = n_threads > 1 ? g_thread_pool_new (prove, self, (gint) n_threads, TRUE, NULL) : NULL;
+  if (self->pool != NULL && g_thread_pool_get_num_threads (self->pool) == 0)
+    g_thread_pool_free (g_steal_pointer (&self->pool), TRUE, TRUE);
   return self;
 }
 
 void
 weft_proofs_free (WeftProofs *self)
 {
+  /* After a failure nobody asks for what is still waiting. */
   if (self->pool != NULL)
-    g_thread_pool_free (self->pool, FALSE, TRUE);
+    g_thread_pool_free (self->pool, TRUE, TRUE);
   g_queue_clear_full (&self->proofs, proof_free);
   g_mutex_clear (&self->lock);
   g_cond_clear (&self->done);

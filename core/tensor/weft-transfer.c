@@ -184,8 +184,8 @@ release_transfers (Execution *self, gsize n_cut)
     finish_transfers (self, self->n_released, self->n_released);
 }
 
-static gboolean
-execution_start (Execution *self, GError **error)
+static void
+execution_start (Execution *self)
 {
   self->idle = g_async_queue_new_full (weft_worker_free);
   self->outcomes = g_async_queue_new ();
@@ -199,11 +199,15 @@ execution_start (Execution *self, GError **error)
       self->n_bytes_total += weft_tensor_get_n_bytes (self->transfers[i].tensor);
     }
   if (self->options.n_threads == 0)
-    return TRUE;
+    return;
   for (guint i = 0; i < self->options.n_threads; i++)
     g_async_queue_push (self->idle, weft_worker_new (self->options.tile_bytes));
-  self->pool = g_thread_pool_new (run_on_pool, self, (gint) self->options.n_threads, FALSE, error);
-  return self->pool != NULL;
+  /* With threads of its own: where they are shared, what is pushed waits for ever if none can be started. */
+  self->pool = g_thread_pool_new (run_on_pool, self, (gint) self->options.n_threads, TRUE, NULL);
+  if (g_thread_pool_get_num_threads (self->pool) > 0)
+    return;
+  g_thread_pool_free (g_steal_pointer (&self->pool), TRUE, TRUE);
+  self->options.n_threads = 0;
 }
 
 static void
@@ -281,7 +285,7 @@ weft_transfer_execute (const WeftTransfer *transfers, gsize n_transfers, const W
                        WeftTransferCounters *counters, GCancellable *cancellable, GError **error)
 {
   Execution execution = { .transfers = transfers, .n_transfers = n_transfers, .cancellable = cancellable };
-  gboolean ok;
+  gboolean ok = TRUE;
 
   if (options != NULL)
     memcpy (&execution.options, options, MIN (options->struct_size, sizeof *options));
@@ -293,7 +297,7 @@ weft_transfer_execute (const WeftTransfer *transfers, gsize n_transfers, const W
   weft_cutter_init (&execution.cutter, transfers, execution.options.tile_bytes, execution.options.n_threads);
   execution.cutter.emit = submit;
   execution.cutter.emit_data = &execution;
-  ok = execution_start (&execution, &execution.error);
+  execution_start (&execution);
   for (gsize i = 0; ok && execution.error == NULL && i < n_transfers; i++)
     {
       g_autoptr (GError) cut_error = NULL;

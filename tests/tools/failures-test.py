@@ -57,6 +57,29 @@ class FailuresTest(unittest.TestCase):
         self.assertEqual(made.read_folder(back), before)
         self.assertEqual(made.read_folder(once), made.read_folder(self.target))
 
+    def test_no_threads(self):
+        """Where no thread can be started all is done by the first one."""
+        def leave_no_thread():
+            resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+            if os.geteuid() == 0:  # whom no limit holds
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+
+        self.make_source([experts([0, 1]), experts([2])])
+        os.chmod(self.root, 0o777)
+        # The leak checker needs a thread of its own.
+        options = {"preexec_fn": leave_no_thread, "env": {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}}
+        try:
+            if self.run_weft("--version", **options).returncode != 0:
+                self.skipTest("the command cannot be run by another user here")
+        except (PermissionError, subprocess.SubprocessError):
+            self.skipTest("the command cannot be run by another user here")
+        for words in (("convert", self.source, "-o", self.target, "--threads", "4"), ("revert", self.target, "-o", os.path.join(self.root, "back"))):
+            result = self.run_weft(*words, **options)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(made.read_folder(os.path.join(self.root, "back")), made.read_folder(self.source))
+
     def test_command_line_that_makes_no_sense(self):
         self.make_source()
         for words, message in (
