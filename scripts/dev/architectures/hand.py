@@ -656,6 +656,36 @@ CHILDREN = {
     "PPDocLayoutV3Model": {"encoder_input_proj": input_projections(1, "len(backbone_config.out_indices) - 1"), "decoder_input_proj": DECODER_PROJECTIONS},
     "PPDocLayoutV4Model": {"encoder_input_proj": input_projections(0, "len(backbone_config.out_indices)"), "decoder_input_proj": DECODER_PROJECTIONS},
 }
+MAP_CHANNELS, FUSED_CHANNELS = "([backbone_config.num_channels] + convstream_hidden_sizes)", "([hidden_size] + fusion_hidden_sizes)"
+QUERY_HEADS = "num_attention_heads * (qk_nope_head_dim + qk_rope_head_dim)"
+CHILDREN |= {
+    "VitMatteConvStream": {"convs": [{"name": "convs", "repeat": "len(convstream_hidden_sizes)", "index": "i", "module": "@VitMatteBasicConv3x3", "with": {
+        "in_channels": MAP_CHANNELS + "[i]", "out_channels": "convstream_hidden_sizes[i]", "padding": 1, "stride": 2}}]},
+    "VitMatteDetailCaptureModule": {"fusion_blocks": [{"name": "fusion_blocks", "repeat": "len(fusion_hidden_sizes)", "index": "i", "module": "@VitMatteFusionBlock", "with": {
+        "in_channels": f"{FUSED_CHANNELS}[i] + {MAP_CHANNELS}[len(convstream_hidden_sizes) - i]", "out_channels": "fusion_hidden_sizes[i]"}}]},
+    "CHMv2ReassembleStage": {"layers": [{"name": "layers", "repeat": "min(len(post_process_channels), len(reassemble_factors))", "index": "i", "module": "@CHMv2ReassembleLayer", "with": {
+        "channels": "post_process_channels[i]", "factor": "reassemble_factors[i]"}}]},
+    "TapasEmbeddings": {f"token_type_embeddings_{k}": [{
+        "name": f"token_type_embeddings_{k}", "module": "Embedding", "with": {"num_embeddings": f"type_vocab_sizes[{k}]", "embedding_dim": "hidden_size"},
+        "if": f"len(type_vocab_sizes) > {k}"}] for k in range(12)},
+    "KimiLinearAttention": {
+        "q_proj": [
+            {**linear("q_proj", "hidden_size", QUERY_HEADS, "False"), "if": "q_lora_rank is None"},
+            {**linear("q_a_proj", "hidden_size", "q_lora_rank", "attention_bias"), "if": "q_lora_rank is not None"},
+            {"name": "q_a_layernorm", "module": "@KimiLinearRMSNorm", "with": {"hidden_size": "q_lora_rank"}, "if": "q_lora_rank is not None"},
+            {**linear("q_b_proj", "q_lora_rank", QUERY_HEADS, "False"), "if": "q_lora_rank is not None"},
+        ],
+        "q_a_proj": [], "q_a_layernorm": [], "q_b_proj": [],
+        "kv_a_proj_with_mqa": [linear("kv_a_proj_with_mqa", "hidden_size", "kv_lora_rank + qk_rope_head_dim", "attention_bias")],
+        "o_proj": [linear("o_proj", "num_attention_heads * v_head_dim", "hidden_size", "attention_bias")],
+    },
+    "Glm5NextTextAttention": {"indexer": [{"name": "indexer", "module": "@Glm5NextTextIndexer", "if": "config.indexer_types[layer_idx] != 'shared'"}]},
+}
+RULES["Glm5NextTextConfig"] = {"indexer_types": {"expression": (
+    "raw.index_topk_pattern if is_list(raw.index_topk_pattern)"
+    " else ['full' if raw.index_topk_pattern[i:i + 1] == 'F' else 'shared' for i in range(len(raw.index_topk_pattern))] if raw.index_topk_pattern is not None"
+    " else ['full' if max(i - (raw.index_skip_topk_offset if raw.index_skip_topk_offset is not None else 2) + 1, 0)"
+    " % max(raw.index_topk_freq if raw.index_topk_freq is not None else 1, 1) == 0 else 'shared' for i in range(num_hidden_layers)]")}}
 
 for prefix, label_embedding in (("RTDetr", False), ("RTDetrV2", False), ("PPDocLayoutV2", True)):
     HAND[prefix + "Model"] = detr_with_projections(prefix, label_embedding)
