@@ -757,7 +757,7 @@ weft_safetensors_sink_new (const gchar *path, GError **error)
  *
  * Returns: (transfer full): a sink that changes nothing before it is written to
  * Errors: %WEFT_ERROR_EXISTS if the output exists and is not to be replaced, or is no checkpoint; %WEFT_ERROR_MISSING if
- *   the folder of the output does not exist
+ *   the folder of the output does not exist; %WEFT_ERROR_ARGUMENT if the name is that of a GGUF file
  * Since: 1.0
  */
 WeftSafetensorsSink *
@@ -766,6 +766,15 @@ weft_safetensors_sink_new_full (const gchar *path, WeftOutputFlags flags, GError
   g_autoptr (WeftSafetensorsSink) self = g_object_new (WEFT_TYPE_SAFETENSORS_SINK, NULL);
 
   g_return_val_if_fail (path != NULL, NULL);
+  if ((flags & WEFT_OUTPUT_FLAGS_SINGLE_FILE) == 0 && g_str_has_suffix (path, ".gguf")
+      && !g_file_test (path, G_FILE_TEST_IS_DIR))
+    {
+      g_set_error (
+          error, WEFT_ERROR, WEFT_ERROR_ARGUMENT,
+          "%s: safetensors are written, not GGUF: name a folder, or a file that ends with .safetensors",
+          path);
+      return NULL;
+    }
   self->path = g_strdup (path);
   self->flags = flags;
   self->is_single_file =

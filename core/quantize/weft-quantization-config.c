@@ -667,12 +667,46 @@ weft_quantization_config_check_one (WeftQuantizationConfig *self, GError **error
   return FALSE;
 }
 
+/* A list that cannot be read would leave nothing dense, and what is dense would be taken for codes that lack their scales. */
+static gboolean
+check_list (const gchar *name, JsonNode *node, GError **error)
+{
+  JsonArray *array = JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+
+  for (guint i = 0; array != NULL && i < json_array_get_length (array); i++)
+    {
+      JsonNode *entry = json_array_get_element (array, i);
+
+      if (!JSON_NODE_HOLDS_VALUE (entry) || json_node_get_value_type (entry) != G_TYPE_STRING)
+        {
+          g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT,
+                       "%s[%u]: expected the name of a module, found %s", name, i,
+                       json_node_type_name (entry));
+          return FALSE;
+        }
+    }
+  if (array != NULL || JSON_NODE_HOLDS_NULL (node))
+    return TRUE;
+  g_set_error (error, WEFT_ERROR, WEFT_ERROR_FORMAT, "%s: expected a list of names of modules, found %s",
+               name, json_node_type_name (node));
+  return FALSE;
+}
+
 gboolean
 weft_quantization_config_check_skip_lists (WeftQuantizationConfig *self, GError **error)
 {
   const gchar *list_name;
-  const gchar *entry = find_entry (self, is_unreadable, NULL, &list_name);
+  const gchar *entry;
 
+  for (guint i = 0; weft_quantization_config_skip_lists[i] != NULL; i++)
+    {
+      const gchar *name = weft_quantization_config_skip_lists[i];
+      JsonNode *node = weft_quantization_config_lookup (self, name);
+
+      if (node != NULL && !check_list (name, node, error))
+        return FALSE;
+    }
+  entry = find_entry (self, is_unreadable, NULL, &list_name);
   if (entry == NULL)
     return TRUE;
   weft_quantization_config_check_entry (entry, error);

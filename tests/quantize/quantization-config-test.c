@@ -46,8 +46,8 @@ static WeftQuantizationConfig *
 make_config (const gchar *list, const gchar *entry)
 {
   g_autofree gchar *text = g_strdup_printf (
-      "{\"text_config\": {\"quantization_config\": {\"quant_method\": \"fp8\", \"%s\": [3, \"%s\"]}}}", list,
-      entry);
+      "{\"text_config\": {\"quantization_config\": {\"quant_method\": \"fp8\", \"%s\": [\"other\", \"%s\"]}}}",
+      list, entry);
   g_autoptr (JsonNode) node = json_from_string (text, NULL);
 
   return weft_quantization_config_new (node);

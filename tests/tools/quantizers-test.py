@@ -647,6 +647,22 @@ class QuantizersTest(unittest.TestCase):
                     dense = self.read(self.convert("convert", source, "--dequantize", *words))
                     self.assertEqual(self.read(self.convert("dequantize", self.convert("convert", source, *words))), dense)
 
+    def test_lists_of_modules_that_are_none(self):
+        for name, value, message in (("modules_to_not_convert", "lm_head", "modules_to_not_convert: expected a list of names of modules, found String"),
+                                     ("ignore", {"lm_head": True}, "ignore: expected a list of names of modules, found"),
+                                     ("modules_to_not_convert", ["lm_head", 1], "modules_to_not_convert[1]: expected the name of a module, found Integer")):
+            with self.subTest(name=name, value=value):
+                source = self.make({"lm_head.weight": floats([2, 2], 1, 2, 3, 4)}, {"quantization_config": {**FP8, name: value}})
+                self.assertIn(message, self.weft("convert", source, "--open", "-o", self.new_path(), code=1).stderr)
+        source = self.make({"lm_head.weight": floats([2, 2], 1, 2, 3, 4)}, {"quantization_config": {**FP8, "modules_to_not_convert": None}})
+        self.convert("convert", source, "--open")
+
+    def test_gguf_is_not_written(self):
+        source = self.make({"a.weight": floats([2, 2], 1, 2, 3, 4)}, {})
+        target = self.path("model.gguf")
+        self.assertIn("safetensors are written, not GGUF", self.weft("convert", source, "--open", "-o", target, code=1).stderr)
+        self.assertFalse(os.path.exists(target))
+
     def test_number_of_a_module_goes_whole(self):
         """A scale that a method leaves beside dense values, as BitNet's, is no row of its module."""
         source = self.make({"a.weight": floats([4, 2], *range(8)), "a.bias": floats([4], *range(4)), "a.weight_scale": floats([1], 2)}, {})
